@@ -17,6 +17,10 @@ class ConfigError(TrustvidError):
         self.faults = tuple(faults)
         super().__init__("This config cannot run:\n" + "\n".join(f"  - {fault}" for fault in self.faults))
 
+    def __reduce__(self) -> tuple:
+        # An exception with its own constructor arguments must say how it crosses a process border.
+        return type(self), (self.faults,)
+
 
 class VideoError(TrustvidError):
     """A video file cannot be read.
@@ -32,7 +36,6 @@ class VideoError(TrustvidError):
         super().__init__(f"{path}: {reason}; expected {expected}")
 
     def __reduce__(self) -> tuple:
-        # An exception with its own constructor arguments must say how it crosses a process border.
         return type(self), (self.path, self.reason, self.expected)
 
 

@@ -1,0 +1,116 @@
+"""Everything the policy is told, as text: the question, the frames, their reliability, and the evidence.
+
+The formats below are what prompts show to any policy, a VLM or the scripted one; they carry frame ids, d and whole
+results, which the original left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trustvid.agent.synthesis import Link
+from trustvid.reliability.profile import Profile
+from trustvid.tools.evidence import Evidence, Observation
+from trustvid.tools.recognize_action import merge_motion
+from trustvid.video.source import FrameSource
+
+
+def question_block(question: str, letters: Sequence[str], options: Sequence[str]) -> str:
+    """The question and its lettered options."""
+    lines = ["## Question", question.strip()]
+    if options:
+        lines += ["Options:", *(f"{letter}. {option}" for letter, option in zip(letters, options, strict=True))]
+    return "\n".join(lines)
+
+
+def letter_range(letters: Sequence[str]) -> str:
+    """ "A to E", as prompts name the real range; "" without options."""
+    return f"{letters[0]} to {letters[-1]}" if letters else ""
+
+
+def frames_block(clip: FrameSource, frames: Sequence[int]) -> str:
+    """Size and length of the clip, index and time of the frames shown."""
+    shown = "; ".join(f"{index} ({clip.timestamps[index]:.2f} s)" for index in frames) or "none"
+    return (
+        f"## Frames\n{clip.width}x{clip.height} pixels, {clip.n_frames} frames, "
+        f"{clip.timestamps[-1]:.2f} s. Frames shown: {shown}"
+    )
+
+
+def profile_block(profile: Profile, frames: tuple[int, ...]) -> str:
+    """Reliability of the frames shown and the dominant disturbance, or that nothing is known."""
+    if profile.disturbance is None:
+        return "## Reliability\nnot measured"
+    listed = "; ".join(
+        f"{index}: {1.0 - d:.2f}" for index, d in zip(frames, profile.disturbance_of(frames), strict=True)
+    )
+    means = ", ".join(f"{name} {value:.2f}" for name, value in profile.mean_raw(frames).items())
+    return f"## Reliability\nframe reliability {listed}\nmean disturbance {means}; dominant: {profile.dominant(frames)}"
+
+
+def evidence_block(evidence: Sequence[Evidence], links: Sequence[Link], clip: FrameSource) -> str:
+    """All evidence, by tier where there are tiers, followed by which word is written on which thing."""
+    if not evidence:
+        return "## Evidence\nnone was gathered"
+    lines = ["## Evidence"]
+    tiers = [tier for tier in ("high", "medium", "low", None) if any(e.tier == tier for e in evidence)]
+    for tier in tiers:
+        if tier:
+            lines.append(f"### Tier {tier}")
+        for number, item in enumerate(evidence, 1):
+            if item.tier == tier:
+                lines += _evidence_lines(number, item, clip)
+    if links:
+        lines.append("### Words on things")
+        lines += [
+            f'"{link.word}" is written on the {link.thing} ({link.votes:.2f} of {link.total:.2f})' for link in links
+        ]
+    return "\n".join(lines)
+
+
+def _evidence_lines(number: int, item: Evidence, clip: FrameSource) -> list[str]:
+    head = f"[{number}] {item.tool}: {item.sub_query.text}"
+    if item.tier:
+        head += f" | confidence {item.confidence:.2f}"
+    if item.disturbance:
+        head += f" | mean d {sum(item.disturbance) / len(item.disturbance):.2f}"
+    if item.error:
+        return [head, f"  failed ({item.error.kind}): {item.error.message}"]
+    looked = " ".join(str(frame) for frame in item.frames)
+    lines = [head, f"  looked at frames {looked}", f"  result: {item.result}"]
+    if any(o.kind == "motion" for o in item.observations):
+        return lines + _motion_lines(item, clip)
+    by_frame: dict[int, list[Observation]] = {}
+    for observation in item.observations:
+        by_frame.setdefault(observation.frame, []).append(observation)
+    for frame, seen in sorted(by_frame.items()):
+        things = "; ".join(_thing(observation) for observation in seen)
+        lines.append(f"  frame {frame} ({seen[0].time:.2f} s): {things}")
+    return lines
+
+
+def _thing(observation: Observation) -> str:
+    name = f'"{observation.label}"' if observation.kind == "text" else observation.label
+    place = " ".join(f"{value:.3f}" for value in observation.box) if observation.box else "?"
+    return f"{name} at [{place}] {observation.score:.2f}"
+
+
+def _motion_lines(item: Evidence, clip: FrameSource) -> list[str]:
+    segments = [
+        f"  from {s.start:.2f} to {s.end:.2f} s: {s.label}, yaw {s.yaw_deg:+.1f} degrees, score {s.score:.2f}"
+        for s in merge_motion(item.observations)
+    ]
+    headings = "; ".join(
+        f"{frame}: {heading_at(item.observations, float(clip.timestamps[frame])):+.1f}" for frame in item.frames
+    )
+    return [*segments, f"  camera heading (degrees, right positive) at frame {headings}"]
+
+
+def heading_at(observations: Sequence[Observation], time: float) -> float:
+    """Yaw in degrees, right positive, from the clip's start to ``time``; unseen stretches count as no turn."""
+    total = 0.0
+    for step in observations:
+        end = step.values["end_time"]
+        if step.time < time:
+            total += step.values["yaw_deg"] * min(1.0, (time - step.time) / max(end - step.time, 1e-9))
+    return total

@@ -1,0 +1,80 @@
+"""Tool routing: which tool answers a sub-query, given its semantic type and the dominant disturbance."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from trustvid.tools.evidence import SEMANTIC_TYPES, SemanticType
+
+# Table 18 of the paper: type → tool by dominant disturbance; then the type's candidates in the order of the paper.
+TABLE_18: dict[SemanticType, dict[str, str]] = {
+    "spatial": {
+        "clean": "detect_objects",
+        "blur": "caption_frame",
+        "brightness": "detect_objects",
+        "occlusion": "caption_frame",
+    },
+    "attribute": {
+        "clean": "caption_frame",
+        "blur": "caption_frame",
+        "brightness": "caption_frame",
+        "occlusion": "detect_objects",
+    },
+    "temporal": {
+        "clean": "track_temporal",
+        "blur": "recognize_action",
+        "brightness": "track_temporal",
+        "occlusion": "recognize_action",
+    },
+    "action": {
+        "clean": "recognize_action",
+        "blur": "caption_frame",
+        "brightness": "recognize_action",
+        "occlusion": "recognize_action",
+    },
+    "text": {"clean": "read_text", "blur": "caption_frame", "brightness": "read_text", "occlusion": "read_text"},
+}
+CANDIDATES: dict[SemanticType, tuple[str, ...]] = {
+    "spatial": ("detect_objects", "caption_frame"),
+    "attribute": ("caption_frame", "detect_objects"),
+    "temporal": ("track_temporal", "recognize_action"),
+    "action": ("recognize_action", "caption_frame"),
+    "text": ("read_text", "caption_frame"),
+}
+
+
+def choose_tool(kind: SemanticType, disturbance: str, available: Collection[str]) -> str:
+    """The tool of Table 18, or the type's other candidate when that one is not installed.
+
+    Raises:
+        ValueError: unknown type or disturbance, or no candidate of the type is available.
+    """
+    if kind not in TABLE_18:
+        raise ValueError(f"sub-query type {kind!r} is unknown; expected one of {', '.join(SEMANTIC_TYPES)}")
+    if disturbance not in TABLE_18[kind]:
+        raise ValueError(f"disturbance {disturbance!r} is not in the routing table; known: {', '.join(TABLE_18[kind])}")
+    for tool in (TABLE_18[kind][disturbance], *CANDIDATES[kind]):
+        if tool in available:
+            return tool
+    wanted = " or ".join(CANDIDATES[kind])
+    raise ValueError(f"no tool for {kind!r} sub-queries: {wanted} needed, there are {', '.join(sorted(available))}")
+
+
+class Table:
+    """Table 18: by semantic type and dominant disturbance of the selected frames."""
+
+    name = "table"
+
+    def route(self, kind: SemanticType, disturbance: str, available: Collection[str]) -> str:
+        """Name of the tool for one sub-query."""
+        return choose_tool(kind, disturbance, available)
+
+
+class Fixed:
+    """By semantic type alone (the "clean" column of Table 18): routing that ignores disturbance."""
+
+    name = "fixed"
+
+    def route(self, kind: SemanticType, disturbance: str, available: Collection[str]) -> str:
+        """Name of the tool for one sub-query; ``disturbance`` is ignored."""
+        return choose_tool(kind, "clean", available)

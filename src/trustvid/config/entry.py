@@ -1,0 +1,61 @@
+"""What the Hydra entry points share: readable errors, and a check of names that Hydra itself leaves without a hint."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from trustvid.config.compose import group_options
+from trustvid.errors import TrustvidError
+
+
+def compact_errors(job: Callable) -> Callable:
+    """Let Hydra print our own errors as one message without a traceback, and end with a non-zero exit code."""
+
+    @functools.wraps(job)
+    def wrapped(*args: object, **kwargs: object) -> object:
+        from hydra.errors import CompactHydraException
+
+        try:
+            return job(*args, **kwargs)
+        except TrustvidError as error:
+            raise CompactHydraException(str(error)) from error
+
+    return wrapped
+
+
+def unknown_options(overrides: Sequence[str], config_dir: Path) -> list[str]:
+    """Faults of list-valued choices, ``methods=[blind,nope]``: Hydra names the file it misses, not what exists."""
+    faults = []
+    for override in overrides:
+        match = re.fullmatch(r"([\w/]+)=\[([\w,/ ]*)\]", override)
+        if not match or not (config_dir / match[1]).is_dir():
+            continue
+        known = group_options(match[1], config_dir)
+        wanted = [name.strip() for name in match[2].split(",") if name.strip()]
+        faults += [
+            f"{match[1]}={name} does not exist; known: {', '.join(known)}" for name in wanted if name not in known
+        ]
+    return faults
+
+
+def comma_hints(overrides: Sequence[str]) -> list[str]:
+    """``frames=8,16`` without -m: Hydra reads one string or fails; the way out is said here."""
+    if any(argument in ("-m", "--multirun") for argument in overrides):
+        return []
+    plain = (re.fullmatch(r"([\w./]+)=([^\[\]{}()'\"]*,[^\[\]{}()'\"]*)", override) for override in overrides)
+    return [
+        f"{m[1]}={m[2]} holds several values: add -m to run each, or write {m[1]}=[{m[2]}] for a list"
+        for m in plain
+        if m
+    ]
+
+
+def check_command_line(config_dir: Path) -> None:
+    """Stop with one message when the command line names options that do not exist or sweeps without -m."""
+    faults = unknown_options(sys.argv[1:], config_dir) + comma_hints(sys.argv[1:])
+    if faults:
+        sys.exit("\n".join(faults))

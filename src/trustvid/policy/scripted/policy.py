@@ -1,0 +1,110 @@
+"""The scripted policy: decomposes by the words of the question, answers by the solvers, and says when it guesses."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from trustvid.policy.base import PolicyRequest
+from trustvid.policy.scripted.reading import Scene, read_scene
+from trustvid.policy.scripted.solvers import Finding, solve
+from trustvid.seeding import derive_seed
+
+READ = {"sub_query": "Which words are written in the picture, and where?", "type": "text"}
+LOOK = {"sub_query": "Which coloured things are there, and where in the picture?", "type": "spatial"}
+MOVE = {"sub_query": "How does the camera move and turn?", "type": "action"}
+
+# Wording → perceptual needs; the first pattern that fits decides. A question that fits none gets all three.
+NEEDS: tuple[tuple[str, tuple[dict[str, str], ...]], ...] = (
+    (r"How many steps of the route", (MOVE,)),
+    (r"level, [\d.]+ m above", (READ, LOOK, MOVE)),
+    (r"(?i)\b(sign|read|written|text|word|letters?|says?)\b", (READ,)),
+    (r"(?i)\b(camera|move|moves|moving|motion|turn|turns|turning|direction|pan|pans|fly|flies|action)\b", (MOVE,)),
+    (r"(?i)\b(where|colou?rs?|objects?|things?|how many|left|right|see|visible)\b", (LOOK,)),
+)
+
+
+class ScriptedPolicy:
+    """Deterministic stand-in for a VLM, for machines without one. It reads the rendered messages and nothing else.
+
+    Its perception is the tools' and its reasoning is explicit geometry on what they report, so its accuracy rises and
+    falls with the evidence. Questions outside its repertoire are answered from the tools' own sentences, or by a guess
+    that is stated as one.
+    """
+
+    name = "scripted"
+
+    def generate(self, requests: Sequence[PolicyRequest]) -> list[str]:
+        """One reply for each conversation: a decomposition while no evidence was given, else an answer."""
+        return [self._reply([message.text for message in request.messages]) for request in requests]
+
+    def _reply(self, texts: list[str]) -> str:
+        scene = read_scene(texts)
+        if "## Evidence" not in texts[-1]:
+            return json.dumps(decompose(scene.question))
+        finding = solve(scene) if scene.has_evidence else None
+        if scene.options:
+            return _choose(scene, finding or _by_wording(scene))
+        return _describe(scene)
+
+
+def decompose(question: str) -> list[dict[str, str]]:
+    """Sub-queries for a question, by its wording."""
+    for pattern, needs in NEEDS:
+        if re.search(pattern, question):
+            return list(needs)
+    return [READ, LOOK, MOVE]
+
+
+def _choose(scene: Scene, finding: Finding | None) -> str:
+    """The likeliest option with its probability; a guess, seeded by the question, when nothing tells them apart."""
+    letters = sorted(scene.options)
+    if finding is None or not any(finding.scores.values()):
+        pick = letters[derive_seed("guess", scene.question, *scene.options.values()) % len(letters)]
+        return _answer("The evidence does not settle the question, so this is a guess.", pick, 1 / len(letters))
+    total = sum(finding.scores.get(letter, 0.0) for letter in letters)
+    shares = {letter: finding.scores.get(letter, 0.0) / total for letter in letters}
+    best = max(letters, key=lambda letter: (shares[letter], -ord(letter)))
+    trust = finding.trust * _tier_discount(scene)
+    confidence = trust * shares[best] + (1 - trust) / len(letters)
+    note = " Only low-tier evidence supports this." if _all_low(scene) else ""
+    return _answer(finding.reason + "." + note, best, confidence)
+
+
+def _tier_discount(scene: Scene) -> float:
+    """Medium evidence is believed a little less, low evidence much less; without tiers nothing is discounted."""
+    worth = {"high": 1.0, "medium": 0.9, "low": 0.6, "": 1.0}
+    return min((worth[tier] for tier in scene.tiers.values()), default=1.0)
+
+
+def _all_low(scene: Scene) -> bool:
+    return bool(scene.tiers) and all(tier == "low" for tier in scene.tiers.values())
+
+
+def _by_wording(scene: Scene) -> Finding | None:
+    """For questions without a solver: the option whose words occur most in what the tools said."""
+    said = " ".join([*scene.results.values(), *(r.label for r in scene.reads)]).lower()
+    words = set(re.findall(r"[^\W_]{3,}", said))
+    scores = {}
+    for letter, option in scene.options.items():
+        mine = set(re.findall(r"[^\W_]{3,}", option.lower()))
+        scores[letter] = len(mine & words) / max(len(mine), 1)
+    best = max(scores.values(), default=0.0)
+    if best == 0.0 or list(scores.values()).count(best) > 1:
+        return None
+    return Finding(scores, 0.5, "the words of this option occur most in what the tools report")
+
+
+def _describe(scene: Scene) -> str:
+    """An answer in words, for questions without options: what the tools found, tool by tool."""
+    if not scene.results:
+        return _answer("No tool reported anything.", "The video does not show it, as far as the tools can see.", 0.0)
+    found = " ".join(f"{result.rstrip('.')}." for result in scene.results.values())
+    scores = [seen.score for seen in (*scene.reads, *scene.boxes)] + [part.score for part in scene.motion]
+    confidence = sum(scores) / len(scores) * _tier_discount(scene) if scores else 0.0
+    return _answer("This is what the tools report.", found, confidence)
+
+
+def _answer(reason: str, answer: str, confidence: float) -> str:
+    return f"<think>{reason}</think><answer>{answer}</answer><confidence>{confidence:.3f}</confidence>"
