@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from trustvid.agent import rendering
-from trustvid.agent.parsing import parse_choice, parse_confidence, parse_json_list, parse_number
+from trustvid.agent.numbers import parse_confidence, parse_number
+from trustvid.agent.parsing import parse_choice
 from trustvid.agent.prompting import Prompts
+from trustvid.agent.reply_text import parse_json_list
 from trustvid.agent.synthesis import Link, link_words, words_of
 from trustvid.agent.trajectory import Answer, Trajectory
 from trustvid.benchmarks.sample import LETTERS
