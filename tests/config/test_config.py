@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -66,7 +67,7 @@ def test_every_field_of_every_config_file_has_a_comment():
         assert lines and lines[0].startswith("#"), f"{path} does not begin by saying what it is"
         if path.parent.name == "embedded" and path.parent.parent.name == "experiment":
             continue  # deltas of fields that are explained where they are defined
-        for before, line in zip(lines, lines[1:], strict=False):
+        for before, line in itertools.pairwise(lines):
             field = line.partition(":")[0]
             if line[:1].isalpha() and field not in ("defaults", "_target_", "hydra", "methods", "corruption"):
                 above = before.lstrip().startswith("#") or before[:1].isalpha() or before.startswith("  ")
@@ -141,16 +142,18 @@ def test_a_comma_without_multirun_is_explained():
 
 
 def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, str(ROOT / "evaluate.py"), *arguments], cwd=cwd, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, str(ROOT / "evaluate.py"), *arguments], cwd=cwd, capture_output=True, text=True
+    )
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"]])
 def test_help_and_config_load_no_heavy_package(arguments, tmp_path):
     code = (
-        "import runpy, sys; sys.argv = ['evaluate.py', *%r]\n"
-        "try:\n    runpy.run_path(%r, run_name='__main__')\nexcept SystemExit:\n    pass\n"
-        "print('LOADED', sorted({'torch', 'transformers', 'lightning', 'cv2', 'av', 'numpy'} & set(sys.modules)))"
-    ) % (arguments, str(ROOT / "evaluate.py"))
+        "import runpy, sys; sys.argv = ['evaluate.py', *{!r}]\n"
+        "try:\n    runpy.run_path({!r}, run_name='__main__')\nexcept SystemExit:\n    pass\n"
+        "print('LOADED', sorted({{'torch', 'transformers', 'lightning', 'cv2', 'av', 'numpy'}} & set(sys.modules)))"
+    ).format(arguments, str(ROOT / "evaluate.py"))
     result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert "LOADED []" in result.stdout, result.stdout[-300:] + result.stderr[-600:]
     assert "benchmark" in result.stdout and list(tmp_path.iterdir()) == []

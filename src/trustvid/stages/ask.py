@@ -30,11 +30,11 @@ def run(args: argparse.Namespace) -> int:
     """Answer and print. Exit code 0, also when the answer could not be read (that is said); 2 for unusable input."""
     from omegaconf import OmegaConf
 
+    from trustvid.agent.assembly import build_pipelines
     from trustvid.agent.pipeline import Question, View, drive
     from trustvid.benchmarks.sample import LETTERS
     from trustvid.config.compose import compose_config, group_options
     from trustvid.config.schema import build, check_evaluate
-    from trustvid.stages.components import build_pipelines
 
     if args.method not in group_options("methods"):
         raise ConfigError([f"--method {args.method} does not exist; known: {', '.join(group_options('methods'))}"])

@@ -1,0 +1,258 @@
+"""From predictions to ``metrics.json``: tidy rows with errors and bounds, paired comparisons, and their context.
+
+Equal predictions give equal numbers in whatever order they come: samples are sorted before anything is summed.
+
+Averages. ``task`` is a task's name, "macro" (unweighted mean over the tasks of the run, as in the paper's Table 1) or
+"micro" (every question weighs the same). Conditions beside those of the predictions:
+
+- "corrupted mean": unweighted mean over the corruptions, as in the paper's Table 2.
+- "drop": clean minus corrupted mean, over the questions scored clean *and* under every corruption, so that a question
+  lost in one of them cannot look like robustness. Those left out are listed in ``context["unpaired"]``.
+
+Metrics. accuracy (mean score) · brier/<source>, ece/<source>, aurc/<source> over answers whose confidence came from
+that source (sources are never mixed) · unparsed_rate, abstained_rate (both count as wrong) · calls and cost per
+question · tool_failure_rate per call. Unscored answers are in none of them. ``ece``, ``aurc`` and
+``tool_failure_rate`` are no means over questions, hence have no "macro"; the first two have no standard error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from trustvid.evaluation import stats
+from trustvid.evaluation.grid import MACRO, MICRO, Grid, build_grid
+from trustvid.evaluation.records import CLEAN, Prediction
+from trustvid.seeding import derive_rng
+
+CORRUPTED_MEAN, DROP = "corrupted mean", "drop"
+REQUIRED_CONTEXT = ("benchmark", "split", "policy")
+_LISTED_IDS = 20  # sample ids written out per list; the count beside them is complete
+_LISTED_REASONS = 5
+
+
+def compute_metrics(
+    predictions: Sequence[Prediction],
+    context: Mapping[str, Any],
+    *,
+    methods: Sequence[str] | None = None,
+    conditions: Sequence[str] | None = None,
+    tasks: Sequence[str] = (),
+    baseline: str = "blind",
+    seed: int = 0,
+) -> dict[str, Any]:
+    """All of ``metrics.json``, plain containers, values in 0–1 (cost and calls: per question).
+
+    Args:
+        predictions: one per (sample, method, condition), any order.
+        context: what the numbers are of; at least ``benchmark``, ``split`` and ``policy``. Known further keys: ``k``,
+            ``decode`` (mapping), ``n_expected`` (questions there should be), ``duplicates``. No paths and no times:
+            equal runs give equal files.
+        methods, conditions: order of the tables, and what should be there; default: what is there, sorted with the
+            baseline and "clean" first.
+        tasks: order of the tasks; those without a prediction are left out, others follow.
+        baseline: the method that others are compared with; the first method when the run has no such method.
+        seed: of the bootstrap.
+
+    Returns:
+        ``{"rows": […], "comparisons": […], "context": {…}}`` (DESIGN 6).
+
+    Raises:
+        DataError: no predictions, two for one key, or a sample whose task or video differs between predictions.
+        ValueError: the context lacks a required key or has one that is computed here.
+    """
+    grid = build_grid(predictions, methods, conditions, tasks, baseline)
+    reference = baseline if baseline in grid.methods else grid.methods[0]
+    return {
+        "rows": [row for method in range(len(grid.methods)) for row in _method_rows(grid, method)],
+        "comparisons": list(_comparisons(grid, grid.methods.index(reference), seed)),
+        "context": _context(grid, predictions, context, reference),
+    }
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def _method_rows(grid: Grid, method: int) -> Iterator[dict[str, Any]]:
+    groups = [(name, [index]) for index, name in enumerate(grid.conditions)]
+    if grid.corruptions:
+        groups.append((CORRUPTED_MEAN, grid.corruptions))
+    for condition, indices in groups:
+        for scope in grid.scopes:
+            for row in _scope_rows(grid, method, indices, scope):
+                yield {"method": grid.methods[method], "condition": condition, "task": scope, **row}
+    if grid.corruptions and CLEAN in grid.conditions:
+        for scope in grid.scopes:
+            yield {"method": grid.methods[method], "condition": DROP, "task": scope, **_drop_row(grid, method, scope)}
+
+
+def _scope_rows(grid: Grid, method: int, indices: list[int], scope: str) -> Iterator[dict[str, Any]]:
+    """Rows of every metric for one method, scope, and mean over the conditions ``indices``."""
+    clusters, cells, n_cells = grid.cells(len(indices), scope)
+    scores = grid.take(grid.scores, method, indices, scope)
+    unscored = int(np.sum(grid.take(grid.present, method, indices, scope) & np.isnan(scores)))
+    for name, column in grid.columns.items():
+        if np.isnan(column[method]).all() and name != "accuracy":
+            continue  # the method never states a confidence of this source
+        values = grid.take(column, method, indices, scope)
+        kept = ~np.isnan(values)
+        estimate = stats.mean_of_cells(values[kept], clusters[kept], cells[kept], n_cells)
+        bounds = (None, None)
+        if name == "accuracy":
+            here = grid.take(grid.present, method, indices, scope)
+            bounds = stats.unscored_bounds(scores[here], clusters[here], cells[here], n_cells)
+        yield _row(name, estimate, unscored, bounds)
+    if scope != MACRO:
+        yield from _pooled_rows(grid, method, indices, scope, unscored)
+
+
+def _pooled_rows(grid: Grid, method: int, indices: list[int], scope: str, unscored: int) -> Iterator[dict[str, Any]]:
+    """Metrics that are no means over answers: computed per condition, then averaged over ``indices``."""
+    measures: tuple[tuple[str, Callable[..., float | None]], ...] = (
+        ("ece", stats.expected_calibration_error),
+        ("aurc", stats.aurc),
+    )
+    for source, confidences in grid.confidences.items():
+        if np.isnan(confidences[method]).all():
+            continue
+        for name, measure in measures:
+            values, n = [], 0
+            for index in indices:
+                confidence = grid.take(confidences, method, [index], scope)
+                score = grid.take(grid.scores, method, [index], scope)
+                kept = ~np.isnan(confidence)
+                values.append(measure(confidence[kept], score[kept]))
+                n += int(kept.sum())
+            mean = None if None in values else float(np.mean(values))
+            yield _row(f"{name}/{source}", stats.Estimate(mean, None, n, 0), unscored)
+    if np.nansum(grid.calls[method]) > 0:
+        calls, failures = (grid.take(array, method, indices, scope) for array in (grid.calls, grid.failures))
+        clusters, _, _ = grid.cells(len(indices), scope)
+        kept = ~np.isnan(calls)
+        yield _row("tool_failure_rate", stats.ratio(failures[kept], calls[kept], clusters[kept]), unscored)
+
+
+def _drop_row(grid: Grid, method: int, scope: str) -> dict[str, Any]:
+    clusters, cells, n_cells = grid.cells(1, scope)
+    chosen = grid.chosen(scope)
+    diffs, lost = _paired_drop(grid, method)
+    diffs, lost = diffs[chosen], lost[chosen]
+    kept = ~np.isnan(diffs)
+    return _row("accuracy", stats.mean_of_cells(diffs[kept], clusters[kept], cells[kept], n_cells), int(lost.sum()))
+
+
+def _paired_drop(grid: Grid, method: int) -> tuple[np.ndarray, np.ndarray]:
+    """[S] clean score minus mean corrupted score, NaN unless all are scored; [S] bool, the sample is lost by that."""
+    scores = grid.scores[method]
+    diffs = scores[grid.conditions.index(CLEAN)] - scores[grid.corruptions].mean(axis=0)
+    return diffs, grid.present[method].any(axis=0) & np.isnan(diffs)
+
+
+def _row(
+    metric: str,
+    estimate: stats.Estimate,
+    unscored: int,
+    bounds: tuple[float | None, float | None] = (None, None),
+) -> dict[str, Any]:
+    return {
+        "metric": metric,
+        "value": estimate.mean,
+        "se": estimate.se,
+        "n": estimate.n,
+        "unscored": unscored,
+        "bound_low": bounds[0],
+        "bound_high": bounds[1],
+    }
+
+
+# -- comparisons and context -------------------------------------------------------------------------------------------
+
+
+def _comparisons(grid: Grid, reference: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Every other method minus the reference: accuracy per condition and over the corruptions, paired by sample."""
+    groups = [(name, [index]) for index, name in enumerate(grid.conditions)]
+    if grid.corruptions:
+        groups.append((CORRUPTED_MEAN, grid.corruptions))
+    for method, name in enumerate(grid.methods):
+        if method == reference:
+            continue
+        for condition, indices in groups:
+            for scope in (MACRO, MICRO):
+                clusters, cells, n_cells = grid.cells(len(indices), scope)
+                paired = stats.paired_difference(
+                    grid.take(grid.scores, method, indices, scope),
+                    grid.take(grid.scores, reference, indices, scope),
+                    clusters,
+                    derive_rng(seed, "bootstrap", name, grid.methods[reference], condition, scope),
+                    cells,
+                    n_cells,
+                )
+                low, high = paired.interval or (None, None)
+                yield {
+                    "a": name,
+                    "b": grid.methods[reference],
+                    "condition": condition,
+                    "task": scope,
+                    "metric": "accuracy",
+                    "diff": paired.diff.mean,
+                    "se": paired.diff.se,
+                    "ci_low": low,
+                    "ci_high": high,
+                    "n": paired.diff.n,
+                    "clusters": paired.diff.clusters,
+                    "unpaired": paired.unpaired,
+                }
+
+
+def _context(
+    grid: Grid, predictions: Sequence[Prediction], context: Mapping[str, Any], reference: str
+) -> dict[str, Any]:
+    per_task = np.bincount(grid.task_codes, minlength=len(grid.tasks))
+    reasons = Counter(prediction.reason for prediction in predictions if prediction.status == "unscored")
+    computed = {
+        "methods": list(grid.methods),
+        "conditions": list(grid.conditions),
+        "tasks": list(grid.tasks),
+        "n_per_task": dict(zip(grid.tasks, per_task.tolist(), strict=True)),
+        "baseline": reference,
+        "macro_label": f"macro-{len(grid.tasks)}",
+        "n_questions": len(grid.sample_ids),
+        "n_videos": len(np.unique(grid.clusters)),
+        "missing": _missing(grid),
+        "unpaired": _unpaired(grid),
+        "unscored": sum(reasons.values()),
+        "unscored_reasons": [
+            {"reason": reason, "n": n}
+            for reason, n in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:_LISTED_REASONS]
+        ],
+    }
+    absent = [key for key in REQUIRED_CONTEXT if not context.get(key)]
+    clashing = sorted(computed.keys() & context.keys())
+    if absent or clashing:
+        raise ValueError(f"context lacks {absent} or sets {clashing}, which are computed from the predictions")
+    return {**context, **computed}
+
+
+def _missing(grid: Grid) -> list[dict[str, Any]]:
+    """Samples that another method or condition has and this one lacks: not asked yet, neither wrong nor unscored."""
+    return [
+        {"method": method, "condition": condition, **_listed(grid.sample_ids[~grid.present[m, c]])}
+        for m, method in enumerate(grid.methods)
+        for c, condition in enumerate(grid.conditions)
+        if not grid.present[m, c].all()
+    ]
+
+
+def _unpaired(grid: Grid) -> list[dict[str, Any]]:
+    """Samples that the drop of a method leaves out."""
+    if CLEAN not in grid.conditions or not grid.corruptions:
+        return []
+    lost = ((name, _paired_drop(grid, index)[1]) for index, name in enumerate(grid.methods))
+    return [{"method": name, **_listed(grid.sample_ids[mask])} for name, mask in lost if mask.any()]
+
+
+def _listed(ids: np.ndarray) -> dict[str, Any]:
+    return {"n": len(ids), "sample_ids": ids[:_LISTED_IDS].tolist()}

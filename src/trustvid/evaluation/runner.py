@@ -1,0 +1,196 @@
+"""What a worker does with one video: every condition, every method, every question that is still to be answered.
+
+One video is one unit of work, so its clip is opened once and tool outputs are shared by methods and questions. All
+functions here take and give plain containers: they cross process borders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trustvid.agent.assembly import build_pipelines
+from trustvid.agent.pipeline import Pipeline, Question, View, drive
+from trustvid.agent.trajectory import Answer, Trajectory
+from trustvid.benchmarks.sample import Sample
+from trustvid.config.schema import build
+from trustvid.corruption.clip import corrupt
+from trustvid.errors import TrustvidError, VideoError
+from trustvid.evaluation.records import CLEAN, Condition, Prediction, TierCounts
+from trustvid.evaluation.scoring import mean_relative_accuracy
+from trustvid.policy.base import Policy
+from trustvid.tools.evidence import SubQuery
+from trustvid.video.source import FrameSource
+
+PRECOMPUTE_QUERY = SubQuery("everything the tool can tell", "spatial")
+
+
+@dataclass(frozen=True)
+class Worker:
+    """What a worker process keeps between videos."""
+
+    config: Mapping[str, Any]
+    pipelines: Mapping[str, Pipeline]
+    policy: Policy
+    reader: Any
+    corruptions: Mapping[str, Any]
+
+
+def set_up(config: dict[str, Any]) -> Worker:
+    """Build the components of a validated config in this process."""
+    import cv2
+
+    cv2.setNumThreads(1)  # one video, one core: the pool is the parallelism
+    return Worker(
+        config=config,
+        pipelines=build_pipelines(config, Path(config["paths"]["cache"]) / "tools"),
+        policy=build(config["policy"]),
+        reader=build(config["reader"]),
+        corruptions={name: build(node) for name, node in config["corruption"].items()},
+    )
+
+
+def conditions_of(config: Mapping[str, Any]) -> list[str]:
+    """Names of the conditions of a run: clean, then each corruption at the config's severity and coverage."""
+    severity, coverage = config["severity"], config["coverage"]
+    return [CLEAN, *(Condition(name, severity, coverage).text for name in config["corruption"])]
+
+
+def answer_video(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    """Answer what is still open on one video.
+
+    Args:
+        unit: ``video`` (path), ``samples`` (list of sample fields) and ``done`` (keys that have a prediction).
+
+    Yields:
+        One group for each question and condition: records {"prediction": …, "trajectory": … or None}.
+    """
+    samples = [_sample(record) for record in unit["samples"]]
+    done = {tuple(key) for key in unit["done"]}
+    try:
+        clip = worker.reader.open(Path(unit["video"]))
+    except VideoError as error:
+        if worker.config["on_error"] == "stop":
+            raise
+        yield from _all_unscored(worker, samples, done, str(error))
+        return
+    for condition in conditions_of(worker.config):
+        view = View(_under(worker, clip, condition))
+        for sample in samples:
+            open_methods = [name for name in worker.pipelines if (sample.id, name, condition) not in done]
+            group = [_record(worker, sample, name, condition, view) for name in open_methods]
+            if group:
+                yield group
+
+
+def fill_cache(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    """Run every tool on the frames that every method selects, in every condition: ``mode=precompute``.
+
+    Tools that read the sub-query are left out, their outputs depend on the question.
+    """
+    clip = worker.reader.open(Path(unit["video"]))
+    for condition in conditions_of(worker.config):
+        view = View(_under(worker, clip, condition))
+        for pipeline in worker.pipelines.values():
+            method = pipeline.method
+            if method.evidence == "tools":
+                frames = method.selection.select(view.profile(method.reliability), clip.n_frames, method.frames)
+                for name, tool in pipeline.executor.tools.items():
+                    if not tool.reads_query:
+                        pipeline.executor.run(name, PRECOMPUTE_QUERY, view.clip, frames)
+        yield [{"condition": condition}]
+
+
+def _under(worker: Worker, clip: FrameSource, condition: str) -> FrameSource:
+    """The clip under a condition."""
+    if condition == CLEAN:
+        return clip
+    parsed = Condition.parse(condition)
+    return corrupt(clip, worker.corruptions[parsed.name], parsed.severity, parsed.coverage, worker.config["seed"])
+
+
+def _record(worker: Worker, sample: Sample, method: str, condition: str, view: View) -> dict[str, Any]:
+    """The prediction (and, when asked for, the trajectory) of one method on one question."""
+    question = Question(sample.question, sample.options, numeric=sample.kind == "numeric")
+    try:
+        trajectory = drive(worker.pipelines[method].run(question, view), worker.policy)
+    except TrustvidError as error:  # unreadable frames, a policy that failed: no answer, hence no score
+        if worker.config["on_error"] == "stop":
+            raise
+        return {"prediction": Prediction.unscored(sample, method, condition, str(error)).to_json(), "trajectory": None}
+    saved = None
+    if worker.config["save_trajectories"]:
+        saved = {"sample_id": sample.id, "method": method, "condition": condition, **trajectory.to_json()}
+    prediction = predict(sample, method, condition, trajectory)
+    return {"prediction": prediction.to_json(), "trajectory": saved}
+
+
+def predict(sample: Sample, method: str, condition: str, trajectory: Trajectory) -> Prediction:
+    """Score a trajectory's answer against the truth of its question."""
+    answer = trajectory.answer
+    reason = None
+    if answer.status == "unparsed":
+        last = trajectory.messages[-1].text if trajectory.messages else ""
+        reason = f"no answer could be read in the reply {last[-120:]!r}"
+    return Prediction(
+        sample_id=sample.id,
+        cluster=sample.cluster,
+        task=sample.task,
+        method=method,
+        condition=condition,
+        truth=sample.answer,
+        answer=answer.value if answer.status == "ok" else None,
+        score=score(sample, answer),
+        confidence=answer.confidence,
+        confidence_source=answer.confidence_source,
+        status=answer.status,
+        reason=reason,
+        tiers=TierCounts(**trajectory.tiers),
+        calls=len(trajectory.evidence),
+        failures=sum(item.error is not None for item in trajectory.evidence),
+        cost=round(trajectory.cost, 6),
+        frames=trajectory.frames,
+    )
+
+
+def score(sample: Sample, answer: Answer) -> float:
+    """1 or 0 for a letter, mean relative accuracy for a number; 0 for an answer that could not be read."""
+    if answer.status != "ok" or answer.value is None:
+        return 0.0
+    if sample.kind == "numeric":
+        return mean_relative_accuracy(float(answer.value), float(sample.answer))
+    return float(answer.value == sample.answer)
+
+
+def _all_unscored(
+    worker: Worker, samples: Sequence[Sample], done: set[tuple[str, str, str]], reason: str
+) -> Iterator[list[dict[str, Any]]]:
+    for condition in conditions_of(worker.config):
+        for prediction in unscored(samples, list(worker.pipelines), [condition], done, reason):
+            yield [{"prediction": prediction.to_json(), "trajectory": None}]
+
+
+def unscored(
+    samples: Sequence[Sample],
+    methods: Sequence[str],
+    conditions: Sequence[str],
+    done: set[tuple[str, str, str]],
+    reason: str,
+) -> Iterator[Prediction]:
+    """Unscored predictions for everything that has none yet."""
+    for condition in conditions:
+        for sample in samples:
+            for method in methods:
+                if (sample.id, method, condition) not in done:
+                    yield Prediction.unscored(sample, method, condition, reason)
+
+
+def sample_record(sample: Sample) -> dict[str, Any]:
+    """A sample as plain containers, for a unit of work."""
+    return {**asdict(sample), "video": str(sample.video), "options": list(sample.options)}
+
+
+def _sample(record: Mapping[str, Any]) -> Sample:
+    return Sample(**{**record, "video": Path(record["video"]), "options": tuple(record["options"])})

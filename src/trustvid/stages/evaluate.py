@@ -1,0 +1,285 @@
+"""``python evaluate.py``: from a config to a run folder with predictions, metrics and tables."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trustvid.benchmarks.sample import Sample
+from trustvid.config.schema import EvaluateConfig, build, check_evaluate
+from trustvid.errors import ConfigError, DataError, TrustvidError
+from trustvid.evaluation.provenance import NOT_HASHED, config_hash
+from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
+from trustvid.seeding import derive_seed
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+TASK_ORDER = ("LP", "CF", "PE", "AG", "RDist", "RDir", "RP", "AO")
+# Beside what never changes an answer: where data lie (their digests are in the record) and how failures are handled.
+NOT_IN_HASH = (
+    *NOT_HASHED,
+    "data_dir",
+    "benchmark.data_dir",
+    "benchmark.root",
+    "benchmark.workers",
+    "on_error",
+    "video_time_limit_s",
+    "save_trajectories",
+)
+
+
+def run(cfg: DictConfig) -> Path:
+    """Run the modes that ``cfg.mode`` asks for and return the run folder.
+
+    Raises:
+        ConfigError: the config cannot run; all faults together. In a sweep the reason also lies in the run folder.
+        DataError: the benchmark cannot be read.
+        TrustvidError: nothing could be scored (exit code 1: a table without numbers is no result).
+    """
+    config = plain_config(cfg)
+    info = RunInfo(str(config.get("name")), config_hash(config, NOT_IN_HASH), overrides=overrides())
+    folder = RunFolder(run_path(config, info.config_hash))
+    try:
+        typed = check_evaluate(config)
+    except ConfigError:
+        with folder.writing(info):  # leaves status "failed" and the reason where the sweep's table builder looks
+            raise
+    print(f"run folder {folder.path}")
+    if typed.mode in ("all", "infer", "precompute"):
+        _work(folder, info, typed, config)
+    if typed.mode in ("all", "score"):
+        _score(folder, typed)
+    if typed.mode in ("all", "score", "table"):
+        _tables(folder)
+    return folder.path
+
+
+def plain_config(cfg: DictConfig) -> dict[str, Any]:
+    """The config as plain containers, every interpolation resolved."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        return OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError([str(error).splitlines()[0]]) from error
+
+
+def run_path(config: Mapping[str, Any], digest: str) -> Path:
+    """outputs/evaluate/<name>-<hash>; characters that cannot stand in a folder's name become "_"."""
+    name = re.sub(r"[^\w.+-]", "_", str(config.get("name") or "unnamed"))
+    return Path(str(config["paths"]["outputs"])) / "evaluate" / f"{name}-{digest}"
+
+
+def overrides() -> tuple[str, ...]:
+    """The words of the command line that made this job's config; none outside of Hydra."""
+    from hydra.core.hydra_config import HydraConfig
+
+    return tuple(HydraConfig.get().overrides.task) if HydraConfig.initialized() else ()
+
+
+def choose(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
+    """At most ``limit`` questions: videos in a seeded order, each with all its questions until the limit is reached."""
+    if limit is None or limit >= len(samples):
+        return list(samples)
+    clusters = sorted({sample.cluster for sample in samples}, key=lambda name: derive_seed("limit", seed, name))
+    rank = {name: place for place, name in enumerate(clusters)}
+    return sorted(samples, key=lambda sample: rank[sample.cluster])[:limit]
+
+
+# -- answering ---------------------------------------------------------------------------------------------------------
+
+
+def _work(folder: RunFolder, info: RunInfo, typed: EvaluateConfig, config: dict[str, Any]) -> None:
+    """Load the benchmark and answer (or precompute) what is still open."""
+    from dataclasses import replace
+
+    benchmark = build(config["benchmark"])
+    found, rejected = benchmark.samples()
+    samples = choose(found, typed.limit, typed.seed)
+    print(f"{benchmark.name}: {len(samples)} questions on {len({s.cluster for s in samples})} videos")
+    for row in rejected:
+        print(f"  left out: {row.id}: {row.reason}", file=sys.stderr)
+    info = replace(
+        info,
+        datasets=_digests(samples, benchmark),
+        seeds={"seed": typed.seed},
+        decode={"reader": config["reader"].get("kind"), "frames": typed.frames},
+    )
+    with folder.writing(info, fresh=typed.fresh) as writer:
+        writer.write_text(".hydra/config.yaml", _yaml(config))
+        writer.write_text(".hydra/overrides.yaml", _yaml(list(info.overrides)))
+        if typed.mode == "precompute":
+            _run_pool(typed, config, samples, set(), "precompute", writer)
+        else:
+            _run_pool(typed, config, samples, folder.done_keys(), "infer", writer)
+            writer.write_json("questions.json", _questions(config, samples, rejected, benchmark))
+
+
+def _run_pool(
+    typed: EvaluateConfig,
+    config: dict[str, Any],
+    samples: Sequence[Sample],
+    done: set[tuple[str, str, str]],
+    job: str,
+    writer: RunWriter,
+) -> None:
+    """One unit for each video with open questions; whatever a unit does not deliver becomes unscored, once."""
+    from trustvid.evaluation import runner
+    from trustvid.evaluation.pool import UnitEvent, Work, run_units
+    from trustvid.progress import Progress
+
+    conditions = runner.conditions_of(config)
+    by_video = _by_video(samples)
+    units = _units(by_video, done, list(config["methods"]), conditions)
+    if job == "precompute":
+        work, total, unit_name = Work(runner.set_up, runner.fill_cache, config), len(units) * len(conditions), "passes"
+    else:
+        work, unit_name = Work(runner.set_up, runner.answer_video, config), "answers"
+        total = len(samples) * len(conditions) * len(config["methods"])
+    answered = 0 if job == "precompute" else len(done)
+
+    with Progress(total, job, unit=unit_name, done=answered) as progress:
+
+        def on_result(event: UnitEvent) -> None:
+            if job == "precompute":
+                progress.advance(len(event.records))
+                if event.kind == "failed":
+                    print(f"{event.unit.name}: {event.reason}", file=sys.stderr)
+            elif event.kind == "group":
+                _store(writer, event.records, done)
+                progress.advance(len(event.records), sum(_is_unscored(record) for record in event.records))
+            elif event.kind == "failed":
+                if typed.on_error == "stop":
+                    raise TrustvidError(f"{event.unit.name}: {event.reason} (on_error=stop)")
+                lost = list(
+                    runner.unscored(by_video[event.unit.name], list(config["methods"]), conditions, done, event.reason)
+                )
+                _store(writer, [{"prediction": p.to_json(), "trajectory": None} for p in lost], done)
+                progress.advance(len(lost), unscored=len(lost))
+                print(f"{event.unit.name}: {event.reason}\n{event.detail}", file=sys.stderr)
+
+        workers = os.cpu_count() or 1 if typed.workers is None else typed.workers
+        run_units(units, work, workers, typed.video_time_limit_s, on_result)
+
+
+def _by_video(samples: Sequence[Sample]) -> dict[str, list[Sample]]:
+    by_video: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_video.setdefault(str(sample.video), []).append(sample)
+    return by_video
+
+
+def _units(
+    by_video: Mapping[str, Sequence[Sample]],
+    done: set[tuple[str, str, str]],
+    methods: Sequence[str],
+    conditions: Sequence[str],
+) -> list[Any]:
+    """A unit for each video on which something is open."""
+    from trustvid.evaluation.pool import Unit
+    from trustvid.evaluation.runner import sample_record
+
+    units = []
+    for video, samples in by_video.items():
+        keys = {(s.id, method, condition) for s in samples for method in methods for condition in conditions}
+        if keys - done:
+            payload = {
+                "video": video,
+                "samples": [sample_record(sample) for sample in samples],
+                "done": sorted(list(key) for key in keys & done),
+            }
+            units.append(Unit(video, payload))
+    return units
+
+
+def _store(writer: RunWriter, records: Sequence[Mapping[str, Any]], done: set[tuple[str, str, str]]) -> None:
+    """Append a group; trajectories first, so that a stored prediction has its conversation."""
+    trajectories = [record["trajectory"] for record in records if record["trajectory"]]
+    if trajectories:
+        writer.append("trajectories", trajectories)
+    predictions = [record["prediction"] for record in records]
+    writer.append("predictions", predictions)
+    done.update((p["sample_id"], p["method"], p["condition"]) for p in predictions)
+
+
+def _is_unscored(record: Mapping[str, Any]) -> bool:
+    return record["prediction"]["status"] == "unscored"
+
+
+def _questions(
+    config: Mapping[str, Any], samples: Sequence[Sample], rejected: Sequence[Any], benchmark: Any
+) -> dict[str, Any]:
+    """What the scores are of: everything that scoring and tables need besides the predictions."""
+    return {
+        "benchmark": benchmark.name,
+        "split": config["benchmark"].get("split") or "all",
+        "policy": build(config["policy"]).name,
+        "k": config["frames"],
+        "decode": {"reader": config["reader"].get("kind")},
+        "n_expected": len(samples),
+        "rejected": [{"id": row.id, "reason": row.reason} for row in rejected],
+        "methods": list(config["methods"]),
+        "tasks": sorted({s.task for s in samples}, key=lambda t: (TASK_ORDER.index(t) if t in TASK_ORDER else 99, t)),
+    }
+
+
+def _digests(samples: Sequence[Sample], benchmark: Any) -> dict[str, str]:
+    """One digest over questions, answers and which videos they are about: a changed data set is another run."""
+    import hashlib
+    import json
+
+    rows = [[s.id, s.cluster, s.task, s.question, list(s.options), s.answer, s.kind] for s in samples]
+    text = json.dumps(rows, ensure_ascii=True, separators=(",", ":"))
+    return {benchmark.name: hashlib.sha256(text.encode()).hexdigest()}
+
+
+def _yaml(value: Any) -> str:
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_yaml(OmegaConf.create(value))
+
+
+# -- scores and tables -------------------------------------------------------------------------------------------------
+
+
+def _score(folder: RunFolder, typed: EvaluateConfig) -> None:
+    """metrics.json from the predictions; refuses to call a run without a single scored answer a result."""
+    from trustvid.evaluation.jsonfiles import read_json
+    from trustvid.evaluation.metrics import compute_metrics
+
+    loaded = folder.load("predictions")
+    questions_file = folder.path / "questions.json"
+    if not loaded.records or not questions_file.is_file():
+        raise DataError(f"{folder.path}: no complete predictions to score; run mode=infer (or mode=all) first")
+    about = read_json(questions_file)
+    methods, tasks = about.pop("methods"), about.pop("tasks")
+    context = {**about, "duplicates": loaded.duplicates}
+    metrics = compute_metrics(loaded.records, context, methods=methods, tasks=tasks, seed=typed.seed)
+    with folder.reporting() as writer:
+        writer.write_json("metrics.json", metrics)
+    scored = sum(record.status != "unscored" for record in loaded.records)
+    print(f"{scored} of {len(loaded.records)} answers scored")
+    if scored == 0:
+        reasons = "; ".join(f"{item['n']} × {item['reason']}" for item in metrics["context"]["unscored_reasons"])
+        raise TrustvidError(f"{folder.path}: 0 of {len(loaded.records)} answers could be scored: {reasons}")
+
+
+def _tables(folder: RunFolder) -> None:
+    """table.md, table.csv, table.tex, and the main table on the terminal."""
+    from trustvid.evaluation.jsonfiles import read_json
+    from trustvid.evaluation.render import print_table
+    from trustvid.evaluation.report import write_tables
+
+    metrics_file = folder.path / "metrics.json"
+    if not metrics_file.is_file():
+        raise DataError(f"{folder.path}: no metrics.json; run mode=score (or mode=all) first")
+    with folder.reporting() as writer:
+        table = write_tables(writer, read_json(metrics_file))
+    print_table(table)
+    print(f"written: {folder.path}/table.md, table.csv, table.tex, metrics.json")
