@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.unit.fakes import ArraySource
 from trustvid.reliability.channels import min_max, paper_channels
 from trustvid.reliability.confidence import Intrinsic, PaperConfidence, worst_k_mean
 from trustvid.reliability.profile import Off, Paper, Profile
 from trustvid.reliability.selection import PaperTopK, Uniform
-
-from tests.unit.fakes import ArraySource
 
 
 def reference_channels(frame: np.ndarray) -> tuple[float, float, float]:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.unit.fakes import ArraySource
 from trustvid.agent.pipeline import Question
 from trustvid.agent.rendering import evidence_block, frames_block, question_block
 from trustvid.agent.synthesis import link_words, words_of
@@ -14,8 +15,6 @@ from trustvid.policy.base import Message, PolicyRequest
 from trustvid.policy.scripted import ScriptedPolicy
 from trustvid.policy.scripted.reading import read_scene
 from trustvid.tools.evidence import Evidence, Observation, SubQuery
-
-from tests.unit.fakes import ArraySource
 
 CITY = "The camera is level, 4 m above the ground, with a horizontal field of view of 90 degrees; it flies forward at 5 m/s and turns on the spot."
 ROOM = "The camera is level, 1.5 m above the floor, with a horizontal field of view of 90 degrees; it only turns on the spot."
@@ -37,7 +36,9 @@ class Walk:
             self.poses.append((x + metres * math.sin(angle), z + metres * math.cos(angle), heading + rate))
 
     def evidence(self, frames: list[int]) -> list[Evidence]:
-        """Perfect reads, boxes and motion at the given frames."""
+        """Perfect reads, boxes and motion at the given frames; nothing without frames."""
+        if not frames:
+            return []
         reads, boxes = [], []
         for frame in frames:
             for word, (colour, x, z) in self.things.items():
@@ -87,7 +88,7 @@ def ask(walk: Walk, question: str, options: list[str], frames: list[int] | None 
     evidence = walk.evidence(grid)
     links = link_words(evidence, words_of(question, *options))
     first = question_block(question, asked.letters, options) + "\n\n" + frames_block(walk.clip, grid)
-    messages = (Message("user", first), Message("user", evidence_block(evidence, links, walk.clip)))
+    messages = (Message("user", first), Message("user", evidence_block(evidence, links, walk.clip, grid)))
     reply = ScriptedPolicy().generate([PolicyRequest(messages, walk.clip)])[0]
     letter = reply.partition("<answer>")[2][0]
     return options["ABCDEFG".index(letter)], float(reply.partition("<confidence>")[2].partition("<")[0])
@@ -189,7 +190,7 @@ def test_a_word_that_was_never_read_is_not_placed(flight):
 
 def test_reading_back_what_was_rendered(flight):
     evidence = flight.evidence([0, 70])
-    text = evidence_block(evidence, link_words(evidence, ("CAFE", "BANK")), flight.clip)
+    text = evidence_block(evidence, link_words(evidence, ("CAFE", "BANK")), flight.clip, [0, 70])
     scene = read_scene(["## Question\nQ?\nOptions:\nA. left; or right\nB. none", text])
     assert scene.question == "Q?" and scene.options == {"A": "left; or right", "B": "none"}
     assert len(scene.boxes) == len(evidence[1].observations) and len(scene.reads) == len(evidence[0].observations)

@@ -140,7 +140,7 @@ class Pipeline:
         conversation = [Message("system", self.prompts.render("system"))]
         asked = rendering.question_block(question.text, question.letters, question.options)
         if self.method.evidence == "none":
-            conversation.append(Message("user", f"{asked}\n\n{self._synthesis_prompt(question, [], [], clip)}"))
+            conversation.append(Message("user", f"{asked}\n\n{self._synthesis_prompt(question, [], [], clip, ())}"))
             reply = yield PolicyRequest(tuple(conversation), clip)
             conversation.append(Message("assistant", reply))
             return Trajectory((), (), "unknown", (), (), True, tuple(conversation), read_answer(reply, question))
@@ -161,7 +161,7 @@ class Pipeline:
         words = words_of(question.text, *question.options)
         evidence = [self._call(query, clip, frames, profile, words) for query in sub_queries]
         evidence = self.method.synthesis.sort(evidence)
-        last = self._synthesis_prompt(question, evidence, link_words(evidence, words), clip)
+        last = self._synthesis_prompt(question, evidence, link_words(evidence, words), clip, frames)
         conversation.append(Message("user", last))
         reply = yield PolicyRequest(tuple(conversation), clip)
         conversation.append(Message("assistant", reply))
@@ -188,11 +188,16 @@ class Pipeline:
         return replace(evidence, disturbance=disturbance, confidence=confidence)
 
     def _synthesis_prompt(
-        self, question: Question, evidence: Sequence[Evidence], links: Sequence[Link], clip: FrameSource
+        self,
+        question: Question,
+        evidence: Sequence[Evidence],
+        links: Sequence[Link],
+        clip: FrameSource,
+        frames: Sequence[int],
     ) -> str:
         return self.prompts.render(
             "synthesise",
-            evidence=rendering.evidence_block(evidence, links, clip),
+            evidence=rendering.evidence_block(evidence, links, clip, frames),
             letters=rendering.letter_range(question.letters),
             numeric=question.numeric,
         )

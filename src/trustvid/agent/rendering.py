@@ -48,8 +48,13 @@ def profile_block(profile: Profile, frames: tuple[int, ...]) -> str:
     return f"## Reliability\nframe reliability {listed}\nmean disturbance {means}; dominant: {profile.dominant(frames)}"
 
 
-def evidence_block(evidence: Sequence[Evidence], links: Sequence[Link], clip: FrameSource) -> str:
-    """All evidence, by tier where there are tiers, followed by which word is written on which thing."""
+def evidence_block(
+    evidence: Sequence[Evidence], links: Sequence[Link], clip: FrameSource, frames: Sequence[int]
+) -> str:
+    """All evidence, by tier where there are tiers, followed by which word is written on which thing.
+
+    ``frames``: the selected ones, for which motion evidence tells the camera's heading.
+    """
     if not evidence:
         return "## Evidence\nnone was gathered"
     lines = ["## Evidence"]
@@ -59,7 +64,7 @@ def evidence_block(evidence: Sequence[Evidence], links: Sequence[Link], clip: Fr
             lines.append(f"### Tier {tier}")
         for number, item in enumerate(evidence, 1):
             if item.tier == tier:
-                lines += _evidence_lines(number, item, clip)
+                lines += _evidence_lines(number, item, clip, frames)
     if links:
         lines.append("### Words on things")
         lines += [
@@ -68,7 +73,7 @@ def evidence_block(evidence: Sequence[Evidence], links: Sequence[Link], clip: Fr
     return "\n".join(lines)
 
 
-def _evidence_lines(number: int, item: Evidence, clip: FrameSource) -> list[str]:
+def _evidence_lines(number: int, item: Evidence, clip: FrameSource, selected: Sequence[int]) -> list[str]:
     head = f"[{number}] {item.tool}: {item.sub_query.text}"
     if item.tier:
         head += f" | confidence {item.confidence:.2f}"
@@ -76,10 +81,11 @@ def _evidence_lines(number: int, item: Evidence, clip: FrameSource) -> list[str]
         head += f" | mean d {sum(item.disturbance) / len(item.disturbance):.2f}"
     if item.error:
         return [head, f"  failed ({item.error.kind}): {item.error.message}"]
+    if any(o.kind == "motion" for o in item.observations):
+        looked = f"{len(item.frames)} frames from {item.frames[0]} to {item.frames[-1]}"
+        return [head, f"  looked at {looked}", f"  result: {item.result}", *_motion_lines(item, clip, selected)]
     looked = " ".join(str(frame) for frame in item.frames)
     lines = [head, f"  looked at frames {looked}", f"  result: {item.result}"]
-    if any(o.kind == "motion" for o in item.observations):
-        return lines + _motion_lines(item, clip)
     by_frame: dict[int, list[Observation]] = {}
     for observation in item.observations:
         by_frame.setdefault(observation.frame, []).append(observation)
@@ -95,13 +101,13 @@ def _thing(observation: Observation) -> str:
     return f"{name} at [{place}] {observation.score:.2f}"
 
 
-def _motion_lines(item: Evidence, clip: FrameSource) -> list[str]:
+def _motion_lines(item: Evidence, clip: FrameSource, selected: Sequence[int]) -> list[str]:
     segments = [
         f"  from {s.start:.2f} to {s.end:.2f} s: {s.label}, yaw {s.yaw_deg:+.1f} degrees, score {s.score:.2f}"
         for s in merge_motion(item.observations)
     ]
     headings = "; ".join(
-        f"{frame}: {heading_at(item.observations, float(clip.timestamps[frame])):+.1f}" for frame in item.frames
+        f"{frame}: {heading_at(item.observations, float(clip.timestamps[frame])):+.1f}" for frame in selected
     )
     return [*segments, f"  camera heading (degrees, right positive) at frame {headings}"]
 

@@ -58,12 +58,12 @@ class Tiered:
 
 
 def words_of(*texts: str) -> tuple[str, ...]:
-    """The distinct words of question and options, upper case, three letters or more, in order of appearance.
+    """The distinct words of question and options, upper case, two letters or more, in order of appearance.
 
     >>> words_of("Where is the CAFE?", "left")
-    ('WHERE', 'THE', 'CAFE', 'LEFT')
+    ('WHERE', 'IS', 'THE', 'CAFE', 'LEFT')
     """
-    found = (word.upper() for text in texts for word in re.findall(r"[^\W\d_]{3,}", text))
+    found = (word.upper() for text in texts for word in re.findall(r"[^\W\d_]{2,}", text))
     return tuple(dict.fromkeys(found))
 
 

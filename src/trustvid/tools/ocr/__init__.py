@@ -1,0 +1,1 @@
+"""Text recognition models and what they need: rectified crops in, words out."""

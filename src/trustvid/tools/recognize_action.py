@@ -1,0 +1,122 @@
+"""recognize_action, embedded: what the camera does between frames, from optical flow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from trustvid.errors import ConfigError
+from trustvid.tools.evidence import FrameBatch, Observation, SubQuery
+from trustvid.tools.motion import Segment, describe_motion, merge_motion
+
+if TYPE_CHECKING:
+    from trustvid.tools.vision.egomotion import StepMotion
+
+__all__ = ["RecognizeAction", "Segment", "merge_motion"]
+
+# Rates are per second; steps without a usable duration count as this long.
+_FALLBACK_STEP_S = 0.1
+
+
+class RecognizeAction:
+    """Ego-motion of each step of a dense window: turn left/right, forward/backward, up/down or still.
+
+    Observations: kind "motion", label, score = forward-backward share × fit quality, values ``yaw_deg`` (positive to
+    the right), ``pitch_deg`` (positive upwards), ``expansion`` (growth of image distances per step), ``end_frame``,
+    ``end_time``. A step whose frames offer nothing to follow has no observation.
+
+    Args:
+        fov_deg: horizontal field of view of the camera.
+        turn_deg_per_s: a rotation faster than this is a turn.
+        tilt_deg_per_s: a pitch faster than this (and than the yaw) is "up" or "down".
+        growth_per_s: an expansion faster than this is "forward" (shrinking: "backward").
+        min_score: steps below are not told.
+    """
+
+    name = "recognize_action"
+    cost = 0.60  # paper Table 17
+    version = "1"
+    span = "pair"
+    reads_query = False
+
+    def __init__(
+        self,
+        fov_deg: float = 90.0,
+        turn_deg_per_s: float = 8.0,
+        tilt_deg_per_s: float = 12.0,
+        growth_per_s: float = 0.03,
+        min_score: float = 0.05,
+    ):
+        faults = []
+        if not 0 < fov_deg < 180:
+            faults.append(f"recognize_action.fov_deg={fov_deg!r}: expected degrees between 0 and 180")
+        for name, value in (("turn_deg_per_s", turn_deg_per_s), ("tilt_deg_per_s", tilt_deg_per_s)):
+            if not value > 0:
+                faults.append(f"recognize_action.{name}={value!r}: expected a positive rate")
+        if not growth_per_s > 0:
+            faults.append(f"recognize_action.growth_per_s={growth_per_s!r}: expected a positive share")
+        if faults:
+            raise ConfigError(faults)
+        self.fov_deg = float(fov_deg)
+        self.turn_deg_per_s = float(turn_deg_per_s)
+        self.tilt_deg_per_s = float(tilt_deg_per_s)
+        self.growth_per_s = float(growth_per_s)
+        self.min_score = float(min_score)
+
+    def observe(self, batch: FrameBatch, query: SubQuery, words: Sequence[str]) -> list[list[Observation]]:
+        """At most one observation for each step from one frame of the batch to the next."""
+        from trustvid.tools.vision.egomotion import EgoMotion
+
+        estimator = EgoMotion(*batch.images.shape[1:3], self.fov_deg)
+        outputs = []
+        for t, motion in enumerate(estimator.steps(batch.images)):
+            seen = self._observation(batch, t, motion) if motion is not None else None
+            outputs.append([seen] if seen is not None and seen.score >= self.min_score else [])
+        return outputs
+
+    def summarise(self, observations: Sequence[Observation]) -> tuple[str, float]:
+        """The segments of motion in words, and the mean score of the steps."""
+        if not observations:
+            return "no motion measurable", 0.0
+        segments = merge_motion(observations)
+        mean = sum(seen.score for seen in observations) / len(observations)
+        return "camera: " + describe_motion(segments), mean
+
+    def settings(self) -> dict:
+        """All constructor arguments."""
+        return {
+            "backend": "embedded",
+            "fov_deg": self.fov_deg,
+            "turn_deg_per_s": self.turn_deg_per_s,
+            "tilt_deg_per_s": self.tilt_deg_per_s,
+            "growth_per_s": self.growth_per_s,
+            "min_score": self.min_score,
+        }
+
+    def _observation(self, batch: FrameBatch, t: int, motion: StepMotion) -> Observation:
+        duration = batch.times[t + 1] - batch.times[t]
+        return Observation(
+            frame=batch.indices[t],
+            time=batch.times[t],
+            kind="motion",
+            label=self._label(motion, duration if duration > 0 else _FALLBACK_STEP_S),
+            score=round(motion.score, 4),
+            values={
+                "yaw_deg": round(motion.yaw_deg, 3),
+                "pitch_deg": round(motion.pitch_deg, 3),
+                "expansion": round(motion.expansion, 5),
+                "end_frame": batch.indices[t + 1],
+                "end_time": batch.times[t + 1],
+            },
+        )
+
+    def _label(self, motion: StepMotion, duration: float) -> str:
+        yaw, pitch = motion.yaw_deg / duration, motion.pitch_deg / duration
+        if abs(yaw) >= self.turn_deg_per_s and abs(yaw) >= abs(pitch):
+            return "turn right" if yaw > 0 else "turn left"
+        if abs(pitch) >= self.tilt_deg_per_s:
+            return "up" if pitch > 0 else "down"
+        growth = motion.expansion / duration
+        if abs(growth) >= self.growth_per_s:
+            return "forward" if growth > 0 else "backward"
+        return "still"

@@ -1,0 +1,1 @@
+"""Pixel work of the embedded tools: plain functions on arrays that know no contract."""
