@@ -176,6 +176,12 @@ def test_order_of_first_appearance(sweep):
     assert ask(sweep, question, options)[0] == "DESK, SOFA, LAMP, BED"
 
 
+def test_camera_motion_on_any_video(sweep, flight):
+    options = ["it turns to the left", "it stands still", "it turns to the right", "it goes forward"]
+    assert ask(sweep, "How does the camera move?", options)[0] == "it turns to the right"
+    assert ask(flight, "How does the camera move?", options)[0] == "it goes forward"
+
+
 def test_without_evidence_it_guesses_and_says_so(flight):
     question = f"{CITY} When the video ends, where is the landmark with the sign CAFE relative to you?"
     answer, confidence = ask(flight, question, ["on the left", "straight ahead", "behind", "on the right"], frames=[])

@@ -45,6 +45,7 @@ ACTIONS = {
     "turn around": 180.0,
 }
 QUADRANTS = {"front-left": -45.0, "front-right": 45.0, "back-left": -135.0, "back-right": 135.0}
+DIRECTIONS = ("right", "left", "forward", "backward", "up", "down", "still")
 SIDES = {"left": -67.5, "right": 67.5, "back": 180.0}
 
 
@@ -249,6 +250,22 @@ def _appearance_order(scene: Scene, match: re.Match[str]) -> Finding | None:
     return Finding(scores, min(t[1] for t in times.values()), f"seen in the order {order_seen}")
 
 
+def _camera_motion(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """How the camera moves: the option whose direction fills most of the time that was seen."""
+    total = sum(part.end - part.start for part in scene.motion)
+    if total <= 0:
+        return None
+    spent = {
+        word: sum(part.end - part.start for part in scene.motion if word in part.label) / total for word in DIRECTIONS
+    }
+    scores = {
+        letter: max((spent[word] for word in DIRECTIONS if re.search(rf"\b{word}", text.lower())), default=0.0)
+        for letter, text in scene.options.items()
+    }
+    told = ", ".join(f"{word} {share:.0%}" for word, share in sorted(spent.items(), key=lambda i: -i[1]) if share)
+    return Finding(scores, 0.8, f"of the time seen the camera goes {told}") if any(scores.values()) else None
+
+
 SOLVERS: tuple[tuple[str, Solver], ...] = (
     (r"landmark with the sign (?P<word>\w+) relative to you", _landmark_direction),
     (r"fly to the landmark with the sign (?P<word>\w+)", _landmark_direction),
@@ -265,4 +282,5 @@ SOLVERS: tuple[tuple[str, Solver], ...] = (
         _route,
     ),
     (r"first appear in the video: (?P<words>[\w, ]+)\?", _appearance_order),
+    (r"(?i)how (does|is|did) the camera", _camera_motion),
 )
