@@ -46,18 +46,18 @@ CANDIDATES: dict[SemanticType, tuple[str, ...]] = {
 def choose_tool(kind: SemanticType, disturbance: str, available: Collection[str]) -> str:
     """The tool of Table 18, or the type's other candidate when that one is not installed.
 
+    With neither installed it is the table's tool all the same: the executor then makes the gap a failed call, which is
+    evidence and is counted.
+
     Raises:
-        ValueError: unknown type or disturbance, or no candidate of the type is available.
+        ValueError: unknown type or disturbance.
     """
     if kind not in TABLE_18:
         raise ValueError(f"sub-query type {kind!r} is unknown; expected one of {', '.join(SEMANTIC_TYPES)}")
     if disturbance not in TABLE_18[kind]:
         raise ValueError(f"disturbance {disturbance!r} is not in the routing table; known: {', '.join(TABLE_18[kind])}")
-    for tool in (TABLE_18[kind][disturbance], *CANDIDATES[kind]):
-        if tool in available:
-            return tool
-    wanted = " or ".join(CANDIDATES[kind])
-    raise ValueError(f"no tool for {kind!r} sub-queries: {wanted} needed, there are {', '.join(sorted(available))}")
+    wanted = TABLE_18[kind][disturbance]
+    return next((tool for tool in (wanted, *CANDIDATES[kind]) if tool in available), wanted)
 
 
 class Table:
