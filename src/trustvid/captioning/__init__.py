@@ -1,0 +1,1 @@
+"""Captions that must follow instructions: the constraint taxonomy, checklists, and the rules that check them."""
