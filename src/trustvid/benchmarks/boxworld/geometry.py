@@ -145,7 +145,11 @@ class Faces:
     def __init__(self, boxes: Sequence[Box]):
         self.boxes = tuple(boxes)
         self._centres = np.array([[box.x, box.z] for box in boxes], float).reshape(-1, 2)
-        self._planes = face_planes(boxes)  # [F, (origin, u, v), xyz]
+        self._reach = np.array([np.hypot(box.width, box.depth) / 2 for box in boxes], float)
+        planes = face_planes(boxes)
+        self._planes = planes  # [F, (origin, u, v), xyz]
+        outward = np.cross(planes[:, 1], planes[:, 2])
+        self._outward, self._levels = outward, (outward * planes[:, 0]).sum(1)  # a plane: outward · point = level
         corners = footprints(boxes)
         edges = np.roll(corners, -1, axis=1) - corners
         normals = np.stack([-edges[..., 1], edges[..., 0]], axis=-1)  # outward: the corners run clockwise
@@ -157,36 +161,36 @@ class Faces:
         """The faces to paint, in this order: those that face the camera and touch the picture."""
         if not self.boxes:
             return []
-        homographies = camera.project_planes(self._planes)
-        facing = self._facing(camera)
+        boxes = self._around(camera)
+        faces = (5 * boxes[:, None] + np.arange(5)).ravel()
+        eye = np.array([camera.x, camera.height, camera.z])
+        faces = faces[self._outward[faces] @ eye - self._levels[faces] > 1e-9]
+        homographies = camera.project_planes(self._planes[faces])
         corners = homographies @ np.array([[0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
         across, down, ahead = corners[:, 0], corners[:, 1], corners[:, 2]  # [F, 4] each
         outside = (ahead < NEAR).all(1) | (across < -ahead).all(1) | (across > (2 * CX + 2) * ahead).all(1)
         outside |= (down > (2 * CY + 2) * ahead).all(1)
-        wanted = (facing & ~outside).reshape(-1, 5)
         cut = (ahead < NEAR).any(1)
         safe = np.where(ahead < NEAR, 1.0, ahead)
         outlines = np.clip(corners[:, :2] / safe[:, None], -MAX_COORDINATE, MAX_COORDINATE).transpose(0, 2, 1)
         fixed = to_fixed(outlines)
-        seen = np.flatnonzero(wanted.any(1))
-        found: list[View] = []
-        for box in self._paint_order(camera, seen):
-            for side in np.flatnonzero(wanted[box]):
-                face = 5 * box + side
-                polygon, points = outlines[face], fixed[face]
-                if cut[face]:
-                    polygon = project_rectangle(homographies[face], 0.0, 0.0, 1.0, 1.0)
-                    if polygon is None:
-                        continue
-                    points = to_fixed(polygon)
-                found.append(View(box, int(side), homographies[face], polygon, points))
-        return found
+        by_box: dict[int, list[View]] = {}
+        for row in np.flatnonzero(~outside):
+            polygon, points = outlines[row], fixed[row]
+            if cut[row]:
+                polygon = project_rectangle(homographies[row], 0.0, 0.0, 1.0, 1.0)
+                if polygon is None:
+                    continue
+                points = to_fixed(polygon)
+            box, side = divmod(int(faces[row]), 5)
+            by_box.setdefault(box, []).append(View(box, side, homographies[row], polygon, points))
+        order = self._paint_order(camera, np.array(sorted(by_box), int))
+        return [view for box in order for view in by_box[box]]
 
-    def _facing(self, camera: Camera) -> np.ndarray:
-        """bool [F]: the camera is on the outer side of the face."""
-        origin, u, v = self._planes[:, 0], self._planes[:, 1], self._planes[:, 2]
-        eye = np.array([camera.x, camera.height, camera.z])
-        return (np.cross(u, v) * (eye - origin)).sum(1) > 1e-9
+    def _around(self, camera: Camera) -> np.ndarray:
+        """Indices of the boxes that may be in the field of view of 90 degrees, by circles around their footprints."""
+        right, ahead = camera.to_camera(self._centres[:, 0], self._centres[:, 1])
+        return np.flatnonzero((ahead > -self._reach) & (np.abs(right) - ahead < 1.5 * self._reach))
 
     def _paint_order(self, camera: Camera, seen: np.ndarray) -> list[int]:
         """The boxes ``seen`` from the one to paint first (farthest) to the last.

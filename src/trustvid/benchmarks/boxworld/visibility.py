@@ -58,7 +58,7 @@ def look(scene: Scene, stride: int) -> Sightings:
     n, grey = len(scene.landmarks), len(scene.buildings)
     for row, frame in enumerate(frames):
         ids, views = painter.frame_with_views(int(frame))
-        counts = np.bincount(ids.ravel(), minlength=256)
+        counts = cv2.calcHist([ids], [0], None, [256], [0, 256]).ravel().astype(int)
         plates = counts[PLATE : PLATE + 4 * n].reshape(n, 4)
         visible[row] = counts[BODY : BODY + n] + plates.sum(1) >= MIN_PIXELS
         outlines: dict[int, list[np.ndarray]] = {}
