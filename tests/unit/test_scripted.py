@@ -13,6 +13,7 @@ from trustvid.agent.rendering import evidence_block, frames_block, question_bloc
 from trustvid.agent.synthesis import link_words, words_of
 from trustvid.policy.base import Message, PolicyRequest
 from trustvid.policy.scripted import ScriptedPolicy
+from trustvid.policy.scripted.policy import decompose
 from trustvid.policy.scripted.reading import read_scene
 from trustvid.tools.evidence import Evidence, Observation, SubQuery
 
@@ -180,6 +181,19 @@ def test_camera_motion_on_any_video(sweep, flight):
     options = ["it turns to the left", "it stands still", "it turns to the right", "it goes forward"]
     assert ask(sweep, "How does the camera move?", options)[0] == "it turns to the right"
     assert ask(flight, "How does the camera move?", options)[0] == "it goes forward"
+
+
+@pytest.mark.parametrize(
+    ("question", "kinds"),
+    [
+        ("Where are the coloured things, and how does the camera move?", ["spatial", "action"]),
+        ("What does the sign say?", ["text"]),
+        ("Why is the man late?", ["text", "spatial", "action"]),
+        (f"{CITY} When the video ends, where is the landmark?", ["text", "spatial", "action"]),
+    ],
+)
+def test_decomposition_asks_for_what_the_wording_needs(question, kinds):
+    assert [need["type"] for need in decompose(question)] == kinds
 
 
 def test_without_evidence_it_guesses_and_says_so(flight):

@@ -28,7 +28,8 @@ PAVEMENT = 0.9  # metres between street and house
 CITY_RADIUS = 40.0  # metres of city around the flight
 NEAR_ZONE = 20.0  # metres around the flight in which houses line the streets
 LOW, TALL, LOW_SHARE = (1.1, 2.9), (5.5, 10.0), 0.12  # metres of height of houses there; share of the low ones
-SIGHT, END_SIGHT = (9.5, 12.5), 20.0  # metres up to which houses do not hide a landmark, or the one beyond a corner
+# Metres up to which houses do not hide a landmark; one that questions are to be about.
+SIGHT, OPEN_SIGHT = (9.0, 12.0), 18.0
 # Share of lots without a house: between the flight and a landmark, elsewhere near it, farther away.
 EMPTY_IN_VIEW, EMPTY_NEAR, EMPTY_FAR = 0.95, 0.1, 0.12
 READING_DISTANCE, READING_ANGLE = (7.0, 20.0), 38.0  # metres and degrees within which a sign may be read
@@ -133,12 +134,7 @@ def plan_city(rng: np.random.Generator, flight: Flight, sectors: Sequence[int] =
     streets_z = _street_lines({0.0, *(z for _, z, _ in flight.corners)}, rng)
     lots = _lots(flight, streets_x, streets_z, rng)
     site = _Site(flight, streets_x, streets_z)
-    landmarks = _landmarks(site, lots, sectors, rng)
-    corner = flight.corners[0][:2]
-    sight = tuple(
-        END_SIGHT if np.hypot(box.x - corner[0], box.z - corner[1]) < END_DISTANCE[1] else float(rng.uniform(*SIGHT))
-        for box in landmarks
-    )
+    landmarks, sight = _landmarks(site, lots, sectors, rng)
     return CityPlan(flight, streets_x, streets_z, lots, landmarks, sight)
 
 
@@ -234,13 +230,15 @@ class _Site:
         self.flight = flight
         self.streets = np.array(streets_x), np.array(streets_z)
         self.places: list[Spot] = []
+        self.sight: list[float] = []  # metres up to which houses may not hide each
         self._sight = np.zeros((0, 2))  # points that must stay open for the landmarks so far to be seen
 
-    def add(self, spot: Spot | None) -> None:
+    def add(self, spot: Spot | None, sight: float) -> None:
         """Takes a spot if it fits."""
         if spot is not None and self.fits(np.array([spot[:2]]), spot[2])[0]:
             self.places.append(spot)
-            clear = sight_points(self.flight.poses, np.array([spot[:2]]), np.array([SIGHT[0]]))
+            self.sight.append(sight)
+            clear = sight_points(self.flight.poses, np.array([spot[:2]]), np.array([sight]))
             self._sight = np.concatenate([self._sight, clear])
 
     def fits(self, points: np.ndarray, side: float) -> np.ndarray:
@@ -259,15 +257,17 @@ def _steps_to(points: np.ndarray, others: np.ndarray) -> np.ndarray:
     return np.abs(points[:, None] - others[None]).max(2).min(1)
 
 
-def _landmarks(site: _Site, lots: Sequence[Lot], sectors: Sequence[int], rng: np.random.Generator) -> tuple[Box, ...]:
-    """Five to eight coloured towers: where questions need them, where they close a view, and beside the flight."""
+def _landmarks(
+    site: _Site, lots: Sequence[Lot], sectors: Sequence[int], rng: np.random.Generator
+) -> tuple[tuple[Box, ...], tuple[float, ...]]:
+    """Coloured towers where questions need them, where they close a view, and beside the flight; and their sight."""
     count = int(rng.integers(5, 9))
     away, *further = _end_spots(site.flight, rng)
-    site.add(away)
+    site.add(away, OPEN_SIGHT)
     for sector in sectors:
-        site.add(_sector_spot(site, sector, rng))
+        site.add(_sector_spot(site, sector, rng), OPEN_SIGHT)
     for spot in further:
-        site.add(spot)
+        site.add(spot, float(rng.uniform(*SIGHT)))
     table = np.array(lots)
     weights = _readable_from(site.flight.poses[::3], table[:, :2]).sum(1) ** 1.5 + 0.01
     for index in rng.choice(len(lots), len(lots), replace=False, p=weights / weights.sum()):
@@ -276,10 +276,10 @@ def _landmarks(site: _Site, lots: Sequence[Lot], sectors: Sequence[int], rng: np
         x, z, width, depth = lots[index]
         side = min(width, depth, rng.uniform(*LANDMARK_SIDE))
         if side >= LANDMARK_SIDE[0]:
-            site.add((x, z, side))
-    places = [site.places[i] for i in rng.permutation(min(len(site.places), len(COLOUR_NAMES)))]
+            site.add((x, z, side), float(rng.uniform(*SIGHT)))
+    order = [int(i) for i in rng.permutation(min(len(site.places), len(COLOUR_NAMES)))]
     words, colours = rng.permutation(CITY_WORDS), rng.permutation(COLOUR_NAMES)
-    return tuple(
+    landmarks = tuple(
         Box(
             *(x, z, side, side),
             height=float(rng.uniform(5.6, 7.4)),
@@ -288,8 +288,9 @@ def _landmarks(site: _Site, lots: Sequence[Lot], sectors: Sequence[int], rng: np
             letter=float(rng.uniform(*LETTER)),
             look=int(rng.integers(1 << 31)),
         )
-        for (x, z, side), word, colour in zip(places, words, colours, strict=False)
+        for (x, z, side), word, colour in zip([site.places[i] for i in order], words, colours, strict=False)
     )
+    return landmarks, tuple(site.sight[i] for i in order)
 
 
 def _end_spots(flight: Flight, rng: np.random.Generator) -> list[Spot | None]:

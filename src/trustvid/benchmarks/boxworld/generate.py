@@ -36,7 +36,7 @@ MIN_LEGIBLE, MIN_LOCATED = 6, 6  # frames of the clip in which an asked landmark
 # Frames between the masks that decide what a clip shows; the coarse look throws most useless cities away.
 COARSE_STRIDE, CITY_STRIDE, ROOM_STRIDE = 9, 3, 2
 # Draws of a scene for one pair of wanted answers (a few pairs contradict the flight), and pairs tried.
-ATTEMPTS, PAIRS = 24, 60
+ATTEMPTS, PAIRS = 32, 50
 
 
 @dataclass(frozen=True)

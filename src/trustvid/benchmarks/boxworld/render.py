@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 
 import cv2
 import numpy as np
@@ -17,6 +18,8 @@ from trustvid.seeding import derive_rng
 HORIZON = HEIGHT // 2  # first row below the horizon
 # Rows where the ground's halvings (mip levels) change: the farther, the blurrier, so that nothing flickers.
 _GROUND_BANDS = ((0, 9, 4), (9, 18, 3), (18, 34, 2), (34, 62, 1), (62, HEIGHT - HORIZON, 0))
+_FLOOR_BANDS = ((0, 40, 1), (40, HEIGHT - HORIZON, 0))
+SHELL = -1  # stands for the room itself where boxes have their index
 FLAT_SPAN = 9.0  # pixels; smaller faces are painted in their mean colour
 _HAZE_GREY = sum(backdrop.HAZE) / 3
 # Light on a face by the compass bearing of its normal: the sun stands in the south-west; tops get all of it.
@@ -38,6 +41,11 @@ class _Texture:
         self.size = max(height, width)
         self.grid = _texel_grid(width, height)
 
+    @cached_property
+    def mean(self) -> list[float]:
+        """Mean colour."""
+        return self.picture.mean((0, 1)).tolist()
+
 
 class Painter:
     """Draws any frame of one scene; textures are made once, in the constructor.
@@ -51,7 +59,6 @@ class Painter:
         rng = derive_rng("backdrop", scene.seed)
         self._faces = Faces((*scene.buildings, *scene.landmarks))
         self._textures: dict[tuple[int, int], list[_Texture]] = {}
-        self._mean: dict[tuple[int, int], list[float]] = {}
         if scene.kind == "city":
             ground, west, north = backdrop.city_ground(scene, rng)
             self._levels = _ground_levels(ground, 5)
@@ -62,7 +69,8 @@ class Painter:
             floor, west, north = backdrop.room_floor(scene, rng)
             self._levels = _ground_levels(floor, 3)
             self._ground_scale, self._corner = backdrop.FLOOR_SCALE, (west, north)
-            self._walls = _room_shell(scene, rng)
+            self._planes, walls = _room_shell(scene, rng)
+            self._textures = {(SHELL, side): [wall] for side, wall in enumerate(walls)}
 
     def frame(self, index: int) -> Image8:
         """The frame as uint8 RGB [240, 320, 3]."""
@@ -73,9 +81,8 @@ class Painter:
             self._paint_ground(picture, camera, _GROUND_BANDS)
             _fade_to_haze(picture)
         else:
-            self._paint_walls(picture, camera)
-        for view in self._faces.views(camera):
-            self._paint_view(picture, view)
+            self._paint_ground(picture, camera, _FLOOR_BANDS)
+        self._paint_views(picture, [*self._shell(camera), *self._faces.views(camera)])
         return picture
 
     def frames(self) -> Iterator[Image8]:
@@ -85,10 +92,9 @@ class Painter:
     def _paint_sky(self, picture: Image8, camera: Camera) -> None:
         """Copies the part of the panorama that the camera looks at."""
         columns, rows = self._sky_map
-        start = np.float32((camera.yaw % 360.0) * backdrop.SKY_PER_DEGREE)
-        whole = int(start)
-        window = self._sky[:, whole : whole + 90 * backdrop.SKY_PER_DEGREE + 2]
-        cv2.remap(window, columns + (start - whole), rows, cv2.INTER_LINEAR, picture[:HORIZON], cv2.BORDER_REPLICATE)
+        start = round((camera.yaw % 360.0) * backdrop.SKY_PER_DEGREE)
+        window = self._sky[:, start : start + 90 * backdrop.SKY_PER_DEGREE + 2]
+        cv2.remap(window, columns, rows, cv2.INTER_LINEAR, picture[:HORIZON], cv2.BORDER_REPLICATE)
 
     def _paint_ground(self, picture: Image8, camera: Camera, bands: tuple[tuple[int, int, int], ...]) -> None:
         """Warps the ground texture band by band, each from the level whose grain suits its distance."""
@@ -104,33 +110,34 @@ class Painter:
                 texture, matrix, (WIDTH, last - first), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101
             )
 
-    def _paint_walls(self, picture: Image8, camera: Camera) -> None:
-        """The room's shell: floor, ceiling and the walls that face the camera."""
-        bands = ((0, 40, 1), (40, HEIGHT - HORIZON, 0))
-        self._paint_ground(picture, camera, bands)
-        planes, textures = self._walls
-        homographies = camera.project_planes(planes)
-        for homography, texture in zip(homographies, textures, strict=True):
+    def _paint_views(self, picture: Image8, views: list[View]) -> None:
+        """Draws faces given in painter's order; of each only the part that is not hidden by a later one."""
+        owner = np.zeros((HEIGHT, WIDTH), np.uint8 if len(views) < 255 else np.uint16)  # number of the foremost face
+        for number, view in enumerate(views, start=1):
+            cv2.fillConvexPoly(owner, view.fixed, number, shift=SUBPIXEL_BITS)
+        bins = len(views) + 1
+        pixels = cv2.calcHist([owner], [0], None, [bins], [0, bins]).ravel()
+        for number, view in enumerate(views, start=1):
+            if pixels[number]:
+                _paint_face(picture, owner == number, view, self._texture(view.box, view.side), self._haze(view))
+
+    def _shell(self, camera: Camera) -> list[View]:
+        """The room's walls (sides 0–3) and ceiling (4) as faces of box ``SHELL``; nothing in the city."""
+        if self._scene.kind == "city":
+            return []
+        views = []
+        for side, homography in enumerate(camera.project_planes(self._planes)):
             polygon = project_rectangle(homography, 0.0, 0.0, 1.0, 1.0)
             if polygon is not None:
-                _paint_texture(picture, homography, polygon, texture)
+                views.append(View(SHELL, side, homography, polygon, to_fixed(polygon)))
+        return views
 
-    def _paint_view(self, picture: Image8, view: View) -> None:
-        """One face of a box."""
-        levels = self._texture(view.box, view.side)
-        points = view.polygon.tolist()
-        across, down = [x for x, _ in points], [y for _, y in points]
-        span = max(max(across) - min(across), max(down) - min(down))
-        haze = 0.0
-        if self._scene.kind == "city":
-            distance = view.homography[2, 2] + 0.5 * (view.homography[2, 0] + view.homography[2, 1])
-            haze = min(max((float(distance) - 12.0) / 160.0, 0.0), 0.3)
-        if span < FLAT_SPAN:
-            colour = [(1.0 - haze) * channel + haze * _HAZE_GREY for channel in self._mean[view.box, view.side]]
-            cv2.fillConvexPoly(picture, view.fixed, colour, shift=SUBPIXEL_BITS)
-            return
-        level = min(int(math.log2(max(1.0, levels[0].size / span))), len(levels) - 1)
-        _paint_texture(picture, view.homography, view.polygon, levels[level], haze)
+    def _haze(self, view: View) -> float:
+        """How much of a face's colour is lost to the distance, 0–1."""
+        if self._scene.kind == "room":
+            return 0.0
+        distance = view.homography[2, 2] + 0.5 * (view.homography[2, 0] + view.homography[2, 1])
+        return min(max((float(distance) - 12.0) / 160.0, 0.0), 0.3)
 
     def _texture(self, box: int, side: int) -> list[_Texture]:
         """Halvings of a face's texture, made when the face is first seen."""
@@ -139,7 +146,6 @@ class Painter:
             owner = self._faces.boxes[box]
             levels = mip_levels(_lit_face(owner, side, self._scene.kind))
             self._textures[key] = [_Texture(level) for level in levels]
-            self._mean[key] = [float(channel) for channel in levels[-1].mean((0, 1))]
         return self._textures[key]
 
 
@@ -152,25 +158,23 @@ def _lit_face(box: Box, side: int, kind: str) -> Image8:
     return facade(box, side, light) if kind == "city" else furniture(box, side, light)
 
 
-def _paint_texture(
-    picture: Image8, homography: np.ndarray, polygon: np.ndarray, texture: _Texture, haze: float = 0.0
-) -> None:
-    """Warps a texture that fills the unit square into the polygon, paling it towards the haze."""
-    points = polygon.tolist()
-    across, down = [x for x, _ in points], [y for _, y in points]
-    left, top = max(math.floor(min(across)), 0), max(math.floor(min(down)), 0)
-    right, bottom = min(math.ceil(max(across)) + 1, WIDTH), min(math.ceil(max(down)) + 1, HEIGHT)
-    if left >= right or top >= bottom:
+def _paint_face(picture: Image8, own: np.ndarray, view: View, levels: list[_Texture], haze: float) -> None:
+    """Warps the texture of a face into its ``own`` pixels (bool [240, 320]), paling it towards the haze."""
+    left, top, width, height = cv2.boundingRect(own.view(np.uint8))
+    mask = own[top : top + height, left : left + width].view(np.uint8)
+    area = picture[top : top + height, left : left + width]
+    span = float(np.ptp(view.polygon, axis=0).max())
+    if span < FLAT_SPAN:
+        area[mask > 0] = [(1.0 - haze) * value + haze * _HAZE_GREY for value in levels[-1].mean]
         return
-    matrix = _shifted(homography, left, top) @ texture.grid
+    fineness = math.log2(max(1.0, levels[0].size / span))
+    texture = levels[min(int(fineness), len(levels) - 1)]
+    matrix = _shifted(view.homography, left, top) @ texture.grid
     warped = cv2.warpPerspective(
-        texture.picture, matrix, (right - left, bottom - top), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
+        texture.picture, matrix, (width, height), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
     )
     if haze > 0.01:
         warped = cv2.convertScaleAbs(warped, alpha=1.0 - haze, beta=haze * _HAZE_GREY)
-    mask = np.zeros(warped.shape[:2], np.uint8)
-    cv2.fillConvexPoly(mask, to_fixed(polygon - (left, top)), 255, shift=SUBPIXEL_BITS)
-    area = picture[top:bottom, left:right]
     cv2.copyTo(warped, mask, area)
 
 
@@ -202,12 +206,13 @@ def _fade_to_haze(picture: Image8) -> None:
 
 
 def _sky_map() -> tuple[np.ndarray, np.ndarray]:
-    """Panorama columns and rows [120, 320] of the pixels above the horizon, for yaw 0."""
+    """Where the pixels above the horizon lie in the panorama for yaw 0, as a pair of OpenCV's fixed-point maps."""
     columns = (np.arange(WIDTH) - CX) / FOCAL
     azimuth = np.degrees(np.arctan(columns)) + 45.0
     rise = (CY - np.arange(HORIZON))[:, None] * np.cos(np.arctan(columns))[None]  # rows above the horizon, on axis
     map_x = np.broadcast_to(azimuth * backdrop.SKY_PER_DEGREE, (HORIZON, WIDTH))
-    return map_x.astype(np.float32), (backdrop.SKY_ROWS - 0.5 - rise).astype(np.float32)
+    map_y = backdrop.SKY_ROWS - 0.5 - rise
+    return cv2.convertMaps(map_x.astype(np.float32), map_y.astype(np.float32), cv2.CV_16SC2)
 
 
 def _room_shell(scene: Scene, rng: np.random.Generator) -> tuple[np.ndarray, list[_Texture]]:

@@ -15,13 +15,16 @@ READ = {"sub_query": "Which words are written in the picture, and where?", "type
 LOOK = {"sub_query": "Which coloured things are there, and where in the picture?", "type": "spatial"}
 MOVE = {"sub_query": "How does the camera move and turn?", "type": "action"}
 
-# Wording → perceptual needs; the first pattern that fits decides. A question that fits none gets all three.
-NEEDS: tuple[tuple[str, tuple[dict[str, str], ...]], ...] = (
+# Wording of the embedded benchmark → perceptual needs; the first pattern that fits decides alone.
+KNOWN_NEEDS: tuple[tuple[str, tuple[dict[str, str], ...]], ...] = (
     (r"How many steps of the route", (MOVE,)),
     (r"level, [\d.]+ m above", (READ, LOOK, MOVE)),
-    (r"(?i)\b(sign|read|written|text|word|letters?|says?)\b", (READ,)),
-    (r"(?i)\b(camera|move|moves|moving|motion|turn|turns|turning|direction|pan|pans|fly|flies|action)\b", (MOVE,)),
-    (r"(?i)\b(where|colou?rs?|objects?|things?|how many|left|right|see|visible)\b", (LOOK,)),
+)
+# Wording of any other question → one need each; a question that fits none has all three.
+GENERAL_NEEDS: tuple[tuple[str, dict[str, str]], ...] = (
+    (r"(?i)\b(sign|signs|read|written|text|words?|letters?|says?)\b", READ),
+    (r"(?i)\b(where|colou?r(s|ed)?|objects?|things?|how many|left|right|seen?|visible)\b", LOOK),
+    (r"(?i)\b(camera|moves?|moving|motion|turns?|turning|direction|pans?|fly|flies|action)\b", MOVE),
 )
 
 
@@ -51,10 +54,10 @@ class ScriptedPolicy:
 
 def decompose(question: str) -> list[dict[str, str]]:
     """Sub-queries for a question, by its wording."""
-    for pattern, needs in NEEDS:
+    for pattern, needs in KNOWN_NEEDS:
         if re.search(pattern, question):
             return list(needs)
-    return [READ, LOOK, MOVE]
+    return [need for pattern, need in GENERAL_NEEDS if re.search(pattern, question)] or [READ, LOOK, MOVE]
 
 
 def _choose(scene: Scene, finding: Finding | None) -> str:
