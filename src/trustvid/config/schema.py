@@ -13,7 +13,7 @@ from typing import Any
 
 from trustvid.errors import ConfigError
 
-MODES = ("all", "infer", "score", "table", "precompute")
+MODES = ("all", "infer", "judge", "score", "table", "precompute")
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,11 @@ class EvaluateConfig:
     on_error: str = "skip"
     fresh: bool = False
     save_trajectories: bool = False
+    rules: str = "strict"
+    responses: str | list[str] | None = None
+    reference: str | None = None
+    evidence: str = "tools"
+    judge: dict[str, Any] = field(default_factory=dict)
     benchmark: dict[str, Any] = field(default_factory=dict)
     policy: dict[str, Any] = field(default_factory=dict)
     prompts: dict[str, Any] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -31,6 +32,8 @@ NOT_IN_HASH = (
     "video_time_limit_s",
     "save_trajectories",
 )
+# Settings that only benchmarks of captions read.
+ONLY_CAPTIONS = ("judge", "rules", "responses", "reference", "evidence")
 
 
 def run(cfg: DictConfig) -> Path:
@@ -41,8 +44,14 @@ def run(cfg: DictConfig) -> Path:
         DataError: the benchmark cannot be read.
         TrustvidError: nothing could be scored (exit code 1: a table without numbers is no result).
     """
+    from trustvid.stages import captions
+
+    for chatty in ("httpx", "httpx2"):  # a line for each request would bury the table
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     config = plain_config(cfg)
-    info = RunInfo(str(config.get("name")), config_hash(config, NOT_IN_HASH), overrides=overrides())
+    of_captions = captions.wanted(config)
+    ignored = (*NOT_IN_HASH, *(captions.NOT_IN_HASH if of_captions else ONLY_CAPTIONS))
+    info = RunInfo(str(config.get("name")), config_hash(config, ignored), overrides=overrides())
     folder = RunFolder(run_path(config, info.config_hash))
     try:
         typed = check_evaluate(config)
@@ -50,6 +59,11 @@ def run(cfg: DictConfig) -> Path:
         with folder.writing(info):  # leaves status "failed" and the reason where the sweep's table builder looks
             raise
     print(f"run folder {folder.path}")
+    if of_captions:
+        captions.run(config, typed, folder, info)
+        return folder.path
+    if typed.mode == "judge":
+        raise ConfigError([f"mode=judge: {typed.name} asks no judge; it is for captions (benchmark=if_vidcap, …)"])
     if typed.mode in ("all", "infer", "precompute"):
         _work(folder, info, typed, config)
     if typed.mode in ("all", "score"):

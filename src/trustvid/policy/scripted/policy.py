@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from trustvid.policy.base import PolicyRequest
+from trustvid.policy.scripted.captions import asks_for_caption, write_caption
 from trustvid.policy.scripted.reading import Scene, read_scene
 from trustvid.policy.scripted.solvers import Finding, solve
 from trustvid.seeding import derive_seed
@@ -39,10 +40,12 @@ class ScriptedPolicy:
     name = "scripted"
 
     def generate(self, requests: Sequence[PolicyRequest]) -> list[str]:
-        """One reply for each conversation: a decomposition while no evidence was given, else an answer."""
+        """One reply for each conversation: a caption; a decomposition while no evidence was given; else an answer."""
         return [self._reply([message.text for message in request.messages]) for request in requests]
 
     def _reply(self, texts: list[str]) -> str:
+        if asks_for_caption(texts):
+            return write_caption(texts)
         scene = read_scene(texts)
         if "## Evidence" not in texts[-1]:
             return json.dumps(decompose(scene.question))

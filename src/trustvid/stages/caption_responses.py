@@ -1,0 +1,217 @@
+"""The first step of a caption evaluation: responses, written by the policy or imported, into the run folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trustvid.captioning.files import RESPONSES_END, Instruction, captioner_of
+from trustvid.config.schema import EvaluateConfig, build
+from trustvid.errors import ConfigError, DataError, TrustvidError
+from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
+
+if TYPE_CHECKING:
+    from trustvid.benchmarks.if_vidcap import CaptionTask
+    from trustvid.captioning.records import Lines
+    from trustvid.evaluation.pool import UnitEvent
+
+PLANTED = "planted"
+_TOLD = 20  # entries that cannot be used are listed up to this many
+
+
+def collect_responses(config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder, info: RunInfo) -> None:
+    """Write or import the responses that are not there yet."""
+    from trustvid.captioning.records import RESPONSES, TASKS, TaskRecord, response_lines, task_lines
+    from trustvid.stages.evaluate import choose
+
+    benchmark = build(config["benchmark"])
+    found, problems = benchmark.tasks()
+    tasks = choose(found, typed.limit, typed.seed)
+    print(f"{benchmark.name}: {len(tasks)} instructions on {len({task.cluster for task in tasks})} videos")
+    tell("left out", problems)
+    files = _response_files(typed.responses, benchmark)
+    imported = _imported(files, [task.instruction for task in found], {task.id for task in tasks})
+    info = replace(info, datasets=_digests(benchmark, tasks, files), seeds={"seed": typed.seed}, decode=_decode(config))
+    with folder.writing(info, fresh=typed.fresh) as writer:
+        _write_config(writer, config, info)
+        writer.write_json("about.json", _about(config, benchmark, tasks, files))
+        writer.write_json("statistics.json", _statistics(benchmark, tasks))
+        known = task_lines(folder.path)
+        fresh_tasks = (TaskRecord.of(task.instruction, task.checklist) for task in tasks if task.id not in known)
+        writer.append(TASKS, (record.to_json() for record in fresh_tasks))
+        done = response_lines(folder.path)
+        if files:
+            writer.append(RESPONSES, (r for r in imported if (r["captioner"], r["task_id"]) not in done))
+        else:
+            _write_captions(config, typed, tasks, done, writer)
+
+
+def _response_files(responses: Any, benchmark: Any) -> list[Path]:
+    """The files to import; none when the policy is to write."""
+    if responses is None:
+        return []
+    if responses == PLANTED:
+        known = benchmark.known_responses()
+        if known is None:
+            raise ConfigError([f"responses={PLANTED}: {benchmark.name} has no responses of known truth; name files"])
+        return sorted(
+            known.glob(f"*{RESPONSES_END}"), key=lambda path: (path.name != f"right{RESPONSES_END}", path.name)
+        )
+    named = [responses] if isinstance(responses, str) else list(responses)
+    files = []
+    for path in map(Path, named):
+        files += sorted(path.glob(f"*{RESPONSES_END}")) if path.is_dir() else [path]
+    names = [captioner_of(path) for path in files]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or not files:
+        fault = f"several files are called {', '.join(twice)}" if twice else "there is no *_response.json"
+        raise ConfigError([f"responses={responses}: {fault}"])
+    return files
+
+
+def _imported(files: Sequence[Path], known: Sequence[Instruction], chosen: set[str]) -> Iterator[dict[str, Any]]:
+    """A response record for every file and every chosen instruction."""
+    from trustvid.captioning.files import read_responses
+    from trustvid.captioning.records import ResponseRecord
+
+    for path in files:
+        name = captioner_of(path)
+        found = read_responses(path, [one.key for one in known])
+        usable = sum(str(key) in chosen for key in found.texts)
+        print(f"{name}: {usable} of {len(chosen)} responses from {path}")
+        tell(f"left out of {path.name}", found.problems)
+        for one in (one for one in known if str(one.key) in chosen):
+            text, reason = found.texts.get(one.key), found.unusable.get(one.key)
+            yield ResponseRecord(name, str(one.key), text, reason).to_json()
+
+
+def _write_captions(
+    config: dict[str, Any], typed: EvaluateConfig, tasks: Sequence[CaptionTask], done: Lines, writer: RunWriter
+) -> None:
+    """One unit for each video with open instructions; whatever a unit does not deliver is unscored, once."""
+    from trustvid.captioning.records import RESPONSES, ResponseRecord
+    from trustvid.evaluation import caption_runner
+    from trustvid.evaluation.pool import Unit, Work, run_units
+    from trustvid.progress import Progress
+
+    caption_runner.caption_prompts(config["prompts"]["folder"])  # a missing prompt stops here, not in a worker
+    captioner = build(config["policy"]).name
+    still: dict[str, list[CaptionTask]] = {}
+    for task in tasks:
+        if (captioner, task.id) not in done:
+            still.setdefault(task.cluster, []).append(task)
+    missing = [task for of_video in still.values() for task in of_video if isinstance(task.video, str)]
+    writer.append(RESPONSES, (ResponseRecord(captioner, t.id, None, str(t.video)).to_json() for t in missing))
+    units = [
+        Unit(video, {"video": str(of_video[0].video), "captioner": captioner, "tasks": _plain(of_video)})
+        for video, of_video in still.items()
+        if isinstance(of_video[0].video, Path)
+    ]
+    open_ids = {unit.name: {task["id"] for task in unit.payload["tasks"]} for unit in units}
+    already = len(tasks) - sum(map(len, open_ids.values()))
+    with Progress(len(tasks), "captions", unit="captions", done=already) as progress:
+
+        def on_result(event: UnitEvent) -> None:
+            if event.kind == "group":
+                writer.append(RESPONSES, event.records)
+                open_ids[event.unit.name] -= {record["task_id"] for record in event.records}
+                progress.advance(len(event.records), sum(record["text"] is None for record in event.records))
+            elif event.kind == "failed":
+                if typed.on_error == "stop":
+                    raise TrustvidError(f"{event.unit.name}: {event.reason} (on_error=stop)")
+                lost = sorted(open_ids[event.unit.name])
+                writer.append(RESPONSES, (ResponseRecord(captioner, id_, None, event.reason).to_json() for id_ in lost))
+                progress.advance(len(lost), len(lost))
+                print(f"{event.unit.name}: {event.reason}\n{event.detail}", file=sys.stderr)
+
+        work = Work(caption_runner.set_up, caption_runner.caption_video, config)
+        workers = os.cpu_count() or 1 if typed.workers is None else typed.workers
+        run_units(units, work, workers, typed.video_time_limit_s, on_result)
+
+
+def _plain(tasks: Sequence[CaptionTask]) -> list[dict[str, str]]:
+    return [{"id": task.id, "instruction": task.instruction.text} for task in tasks]
+
+
+# -- what the run is ---------------------------------------------------------------------------------------------------
+
+
+def _digests(benchmark: Any, tasks: Sequence[CaptionTask], files: Sequence[Path]) -> dict[str, str]:
+    """Digests of the instructions with their checklists, and of each imported file: other data, another run."""
+    rows = [[task.id, task.instruction.text, task.checklist] for task in tasks]
+    text = json.dumps(rows, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    found = {benchmark.name: hashlib.sha256(text.encode()).hexdigest()}
+    return found | {captioner_of(path): hashlib.sha256(_bytes(path)).hexdigest() for path in files}
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}; expected a *_response.json file") from error
+
+
+def _decode(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {"reader": config["reader"].get("kind"), "frames": config["frames"], "evidence": config["evidence"]}
+
+
+def _about(
+    config: Mapping[str, Any], benchmark: Any, tasks: Sequence[CaptionTask], files: Sequence[Path]
+) -> dict[str, Any]:
+    """What the scores are of."""
+    writer = "imported responses" if files else build(config["policy"]).name
+    return {
+        "benchmark": benchmark.name,
+        "split": config["benchmark"].get("split") or "all",
+        "policy": "composed responses of known truth" if config["responses"] == PLANTED else writer,
+        "decode": {} if files else _decode(config),
+        "n_expected": len(tasks),
+        "truth": str(benchmark.known_responses().parent / "truth") if config["responses"] == PLANTED else None,
+    }
+
+
+def _statistics(benchmark: Any, tasks: Sequence[CaptionTask]) -> dict[str, Any]:
+    """Counts of the instructions and videos of this run, and faults of its checklists."""
+    from trustvid.captioning.statistics import prompt_statistics, video_statistics
+
+    meta = benchmark.meta()
+    found: dict[str, Any] = {"prompts": prompt_statistics([task.instruction for task in tasks])}
+    if meta:
+        found["videos"] = video_statistics(meta, (task.cluster for task in tasks))
+    found["checklist_faults"] = faults = checklist_faults(tasks)
+    if faults:
+        print(f"  {len(faults)} faults in checklists, e.g. {faults[0]} (all in statistics.json)", file=sys.stderr)
+    return found
+
+
+def checklist_faults(tasks: Sequence[CaptionTask]) -> list[str]:
+    """What the checklists get wrong, contradictions with their instructions included: no captioner's fault."""
+    from trustvid.captioning.validation import validate_checklist
+
+    return [
+        fault
+        for task in tasks
+        if task.checklist is not None
+        for fault in validate_checklist(task.checklist, task.id, task.instruction.text)
+    ]
+
+
+def _write_config(writer: RunWriter, config: Mapping[str, Any], info: RunInfo) -> None:
+    from omegaconf import OmegaConf
+
+    writer.write_text(".hydra/config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))))
+    writer.write_text(".hydra/overrides.yaml", OmegaConf.to_yaml(OmegaConf.create(list(info.overrides))))
+
+
+def tell(what: str, problems: Sequence[Any]) -> None:
+    """Lists entries that cannot be used on standard error."""
+    for problem in problems[:_TOLD]:
+        print(f"  {what}: {problem.where}: {problem.reason}", file=sys.stderr)
+    if len(problems) > _TOLD:
+        print(f"  {what}: {len(problems) - _TOLD} more", file=sys.stderr)
