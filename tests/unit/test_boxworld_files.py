@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from omegaconf import OmegaConf
 
-from trustvid.benchmarks.boxworld import files
-from trustvid.benchmarks.boxworld.benchmark import CITY_TASKS, ROOM_TASKS, BoxWorld
+from trustvid.benchmarks.boxworld import CITY_TASKS, ROOM_TASKS, files
+from trustvid.benchmarks.boxworld.benchmark import BoxWorld
 from trustvid.benchmarks.boxworld.files import ensure_boxworld
 from trustvid.benchmarks.boxworld.generate import make_clip
 from trustvid.benchmarks.boxworld.render import Painter

@@ -18,7 +18,7 @@ from trustvid.seeding import derive_rng
 
 def _city(seed: int, n_steps: int = 4) -> Scene:
     rng = derive_rng("render-test", seed)
-    flight = draw_flight(rng, int(rng.integers(90, 121)), draw_turns(rng), n_steps)
+    flight = draw_flight(rng, int(rng.integers(104, 121)), draw_turns(rng), n_steps)
     return build_city(seed, plan_city(rng, flight), rng)
 
 
@@ -169,7 +169,7 @@ def test_faces_cut_at_the_near_plane_stay_finite() -> None:
 def test_flights_keep_the_contract(n_steps: int) -> None:
     for seed in range(20):
         rng = derive_rng("flight-test", seed)
-        length = int(rng.integers(90, 121))
+        length = int(rng.integers(104, 121))
         flight = draw_flight(rng, length, draw_turns(rng), n_steps)
         assert len(flight.poses) == length
         assert [step.action == "forward" for step in flight.steps] == [i % 2 == 0 for i in range(n_steps)]
@@ -189,7 +189,7 @@ def test_pans_stand_still_and_sweep_over_every_object() -> None:
         scene = _room(100 + seed)
         assert not scene.poses[:, :2].any()
         speed = np.diff(scene.poses[:, 2])
-        assert np.abs(speed).max() < 9 and (speed == 0).sum() >= 3
+        assert np.abs(speed).max() < 9 and (speed == 0).sum() >= 2
         assert (speed > 0).any() and (speed < 0).any()  # a reversal
         for box in scene.landmarks:
             away = [abs(bearing(0, 0, yaw, box.x, box.z)) for yaw in scene.poses[:, 2]]

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trustvid.benchmarks.boxworld import CITY_TASKS, ROOM_TASKS, SPLITS
 from trustvid.benchmarks.sample import Rejected, Sample
 from trustvid.errors import ConfigError
 
 if TYPE_CHECKING:
     from trustvid.benchmarks.base import LoadReport, QuestionFile
-
-CITY_TASKS = ("LP", "CF", "PE", "AG")
-ROOM_TASKS = ("RDist", "RDir", "RP", "AO")
-_SPLITS = ("train", "dev", "val", "test")
 
 
 class BoxWorld:
@@ -46,8 +43,8 @@ class BoxWorld:
     ):
         faults = []
         known = (*CITY_TASKS, *ROOM_TASKS)
-        if split not in _SPLITS:
-            faults.append(f"benchmark.split={split!r} is unknown; known: {', '.join(_SPLITS)}")
+        if split not in SPLITS:
+            faults.append(f"benchmark.split={split!r} is unknown; known: {', '.join(SPLITS)}")
         if n_videos < 2:
             faults.append(f"benchmark.n_videos={n_videos} gives no city or no room; expected 2 or more")
         if offset < 0:

@@ -78,7 +78,7 @@ def draw_turns(rng: np.random.Generator) -> tuple[str, ...]:
 
 
 def draw_flight(rng: np.random.Generator, n_frames: int, turns: tuple[str, ...], n_steps: int) -> Flight:
-    """The first ``n_steps`` (2–5) steps of a plan with the given turns, in ``n_frames`` (90–120) frames.
+    """The first ``n_steps`` (2–5) steps of a plan with the given turns, in ``n_frames`` (104–120) frames.
 
     Number of frames, turns and number of steps must have been drawn independently: then none tells of another. The
     first stretch is long enough to see what stands to the left and right of its end.

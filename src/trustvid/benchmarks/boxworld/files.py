@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trustvid.benchmarks.boxworld.generate import BoxClip, Split, check_split, make_clip
+from trustvid.benchmarks.boxworld import Split
+from trustvid.benchmarks.boxworld.generate import BoxClip, check_split, make_clip
 from trustvid.benchmarks.boxworld.world import FPS, VERSION
 from trustvid.errors import DataError
 

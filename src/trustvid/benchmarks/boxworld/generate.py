@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
+from trustvid.benchmarks.boxworld import SPLITS, Split
 from trustvid.benchmarks.boxworld.city import build_city, draw_flight, draw_turns, plan_city
 from trustvid.benchmarks.boxworld.questions import (
     AG_LABELS,
@@ -28,9 +28,6 @@ from trustvid.benchmarks.boxworld.visibility import look
 from trustvid.benchmarks.boxworld.world import MAX_FRAMES, MIN_FRAMES, VERSION, Scene
 from trustvid.errors import DataError
 from trustvid.seeding import Part, derive_rng, derive_seed
-
-Split = Literal["train", "dev", "val", "test"]
-SPLITS: tuple[Split, ...] = get_args(Split)
 
 MIN_LEGIBLE, MIN_LOCATED = 6, 6  # frames of the clip in which an asked landmark can be read and measured
 # Frames between the masks that decide what a clip shows; the coarse look throws most useless cities away.

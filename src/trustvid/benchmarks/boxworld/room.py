@@ -14,15 +14,17 @@ from trustvid.benchmarks.boxworld.world import (
 
 NEAREST = 2.35  # metres from the camera to an object's centre: its foot must be in the picture
 LETTER = (0.105, 0.135)  # metres of width of a sign's letters
-SPEED, STRETCHES = (7.5, 9.0), 8  # degrees per frame of a pan's stretches, and how many there are
-BEYOND = (56.0, 64.0)  # degrees that a pan begins before the first object and ends behind the last: out of view
+SPEED, STRETCHES = (6.5, 8.5), 8  # degrees per frame of a pan's stretches, and how many there are
+BEYOND = (60.0, 66.0)  # degrees that a pan begins before the first object and ends behind the last: out of view
+SLOW = 2.0  # degrees per frame of a slow look, at most
+MIN_REST = 10  # frames, at least, of the two slow looks at the empty side together
 ARC = (190.0, 228.0)  # degrees of the room in which objects stand
 OBJECT_GAP = 0.25  # metres between circles around footprints
 VIEW_GAP = 22.0  # degrees between the bearings of two objects, so that none hides another for good
 
 
 def build_room(seed: int, rng: np.random.Generator, n_frames: int) -> Scene:
-    """A random room with up to 8 objects and a pan over all of them in ``n_frames`` (90–120) frames."""
+    """A random room with up to 8 objects and a pan over all of them in ``n_frames`` (104–120) frames."""
     walls = tuple(float(sign * rng.uniform(3.4, 4.8)) for sign in (-1, 1, -1, 1))
     objects = _objects(rng, walls)
     poses = np.zeros((n_frames, 3))
@@ -67,27 +69,37 @@ def _objects(rng: np.random.Generator, walls: tuple[float, float, float, float])
 
 
 def _pan(rng: np.random.Generator, n_frames: int, bearings: np.ndarray) -> np.ndarray:
-    """Yaw [n_frames] in degrees: from the empty side of the room over all objects and on to the empty side again.
+    """Yaw [n_frames] in degrees: a slow look at the empty side, a sweep over the objects, a slow look again.
 
-    The pan runs at changing speeds, turns back once, stops once, and rests at both ends, where no object is in view.
+    Hardly an object is in view during the slow looks. The sweep changes its speed, turns back once and stops once.
     """
     ring = np.sort(bearings % 360.0)
     gaps = np.diff(np.concatenate([ring, [ring[0] + 360.0]]))
     widest = int(np.argmax(gaps))
-    first = ring[(widest + 1) % len(ring)]
-    start, end = first - rng.uniform(*BEYOND), first + 360.0 - gaps[widest] + rng.uniform(*BEYOND)
-    path = _sweep(rng, n_frames, end - start)
-    return start + path if rng.random() < 0.5 else end - path
+    start = ring[(widest + 1) % len(ring)] - rng.uniform(*BEYOND)
+    span = 360.0 - gaps[widest] + 2 * rng.uniform(*BEYOND)
+    sweep = _sweep(rng, n_frames - MIN_REST, span)
+    rest = n_frames - len(sweep)
+    before = int(rng.integers(MIN_REST // 2, rest - MIN_REST // 2 + 1))
+    empty = max(0.0, gaps[widest] - 2 * BEYOND[0])
+    drift = np.minimum(empty * rng.uniform(0.5, 1.0, 2), SLOW * np.array([before, rest - before]))
+    path = np.concatenate(
+        [
+            np.linspace(-drift[0], 0.0, before, endpoint=False),
+            sweep,
+            np.linspace(span + drift[1], span, rest - before, endpoint=False)[::-1],
+        ]
+    )
+    return start + path if rng.random() < 0.5 else start + span - path
 
 
-def _sweep(rng: np.random.Generator, n_frames: int, span: float) -> np.ndarray:
-    """Degrees [n_frames] from 0 to ``span``: rest, sweep with a way back and a stop in it, rest."""
-    back, stop, rest = int(rng.integers(2, 5)), int(rng.integers(2, 5)), int(rng.integers(4, 9))
+def _sweep(rng: np.random.Generator, longest: int, span: float) -> np.ndarray:
+    """Degrees from 0 to ``span`` in at most ``longest`` frames, with a way back and a stop in between."""
+    back, stop = int(rng.integers(2, 5)), int(rng.integers(2, 5))
     degrees = rng.dirichlet(np.full(STRETCHES, 4.0)) * span
     frames = degrees / rng.uniform(*SPEED, STRETCHES)
-    longest = n_frames - 1 - 2 * back - stop - rest
-    frames *= min(1.0, longest / frames.sum())
-    moving = int(np.ceil(frames.sum()))
+    frames *= min(1.0, (longest - 1 - 2 * back - stop) / frames.sum())
+    moving = int(np.floor(frames.sum()))
     done = np.interp(
         np.linspace(0, frames.sum(), moving + 1),
         np.concatenate([[0.0], np.cumsum(frames)]),
@@ -102,6 +114,4 @@ def _sweep(rng: np.random.Generator, n_frames: int, span: float) -> np.ndarray:
             path.extend([value] * stop)
         if index == turn:
             path.extend(value - away)
-    spare = n_frames - len(path)
-    before = int(rng.integers(0, spare + 1))
-    return np.array([0.0] * before + path + [span] * (spare - before))
+    return np.array(path)
