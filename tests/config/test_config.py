@@ -93,7 +93,7 @@ def test_all_faults_come_together_and_name_the_way_out():
         "mode=everything is unknown; known: all, infer",
         "methods.blind.frames='many' has the wrong type; expected int",
         "methods.blind.selection.theta is unknown; known: no settings",
-        "shipped folders: compact, full",
+        "shipped: compact, full",
         "trustvid.policy.nothing.Here cannot be imported",
     ):
         assert part in text, text

@@ -114,5 +114,5 @@ def test_shipped_prompts_name_the_real_letters(folder):
 
 def test_a_missing_prompt_folder_says_what_is_missing_and_what_exists(tmp_path):
     (tmp_path / "system.j2").write_text("x")
-    with pytest.raises(ConfigError, match=r"decompose\.j2, synthesise\.j2 not found; shipped folders: compact, full"):
+    with pytest.raises(ConfigError, match=r"decompose\.j2 .*synthesise\.j2 .*not found; shipped: compact, full"):
         Prompts(str(tmp_path))

@@ -121,7 +121,7 @@ def _work(folder: RunFolder, info: RunInfo, typed: EvaluateConfig, config: dict[
         print(f"  left out: {row.id}: {row.reason}", file=sys.stderr)
     info = replace(
         info,
-        datasets=_digests(samples, benchmark),
+        datasets=_digests(samples, benchmark) | {"prompts": build(config["prompts"]).digest},
         seeds={"seed": typed.seed},
         decode={"reader": config["reader"].get("kind"), "frames": typed.frames},
     )
