@@ -30,6 +30,8 @@ def encode(
     """
     import av
 
+    if codec == "libx264":  # the same bytes each time: x264 varies with threads and with what its vector code finds
+        options = {"threads": "1", "x264-params": "cpu-independent=1", **options}
     with av.open(str(path), "w", options=container_options or {}) as container:
         stream = None
         for index, picture in enumerate(pictures):
