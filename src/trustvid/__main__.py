@@ -12,6 +12,7 @@ from trustvid.errors import TrustvidError
 COMMANDS = {
     "ask": ("trustvid.stages.ask", "answer a question about a video, with the evidence and how sure the answer is"),
     "probe": ("trustvid.video.probe", "what a video file really holds: frames, times, size, and which reader reads it"),
+    "table": ("trustvid.stages.table", "several run folders, of a sweep say, as one table"),
     "check": ("trustvid.captioning.check_cli", "whether caption parts meet format constraints, one JSON object a line"),
 }
 

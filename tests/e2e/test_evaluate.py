@@ -118,6 +118,11 @@ def test_a_sweep_finishes_its_good_jobs_and_keeps_the_reason_of_the_bad_one(user
     assert sorted(record["status"] for record in records) == ["failed", "finished", "finished"]
     (failed,) = [record for record in records if record["status"] == "failed"]
     assert "severity=99" in failed["error"] and "severity=99" in failed["overrides"]
+    folders = sorted(str(path) for path in (user.folder / "outputs" / "evaluate").iterdir())
+    text = user.trustvid("table", *folders, "--out", "sweep.md").stdout
+    assert "1 of 3 runs missing: severity=99" in " ".join(text.split())
+    assert "severity=1" in (user.folder / "sweep.md").read_text()
+    assert user.trustvid("table", folders[0], "--out", "sweep.doc", check=False).returncode == 2
 
 
 @pytest.mark.parametrize("frames", ["8", "4"])
