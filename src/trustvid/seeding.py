@@ -1,4 +1,4 @@
-"""Seeds that derive from names, never from order, worker or the process's hash seed (DESIGN 4.2)."""
+"""Seeds that derive from names, never from order, worker or the process's hash seed."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def test_coverage_0_and_1():
 
 
 def test_training_draws_differ_between_samples_and_epochs_but_not_between_runs():
-    """CASES 22, with the seed of the training variant: derive_seed(seed, sample id, epoch)."""
+    """Every sample and epoch gets noise of its own, with the seed of the training variant: derive_seed(seed, sample id, epoch)."""
 
     def fields() -> list[str]:
         drawn = []

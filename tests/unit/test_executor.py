@@ -134,7 +134,7 @@ def test_only_missing_frames_are_observed(clip, tmp_path):
     ["frames", "setting", "version", "name", "corruption", "severity", "seed", "other bytes, same name"],
 )
 def test_any_change_is_a_miss(clip, tmp_path, change):
-    """CASES 95."""
+    """A changed setting, another condition or a replaced file is never served an old output."""
     glare = '{"corruption":"glare","severity":3,"seed":0}'
     before = Replaced(clip, key=glare)
     run(Probe(), before, range(8), ToolCache(tmp_path))

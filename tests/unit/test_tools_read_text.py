@@ -98,7 +98,7 @@ def test_a_word_cut_by_the_border_is_marked():
 
 
 def test_frames_without_text_say_so():
-    """CASES 27: nothing found is an empty list and a sentence, never None or an exception."""
+    """Nothing found is an empty list and a sentence, never None or an exception."""
     tool = ReadText()
     for name in ("white.png", "black.png", "flat_gray.png"):
         frame = cv2.cvtColor(cv2.imread(str(IMAGES / name)), cv2.COLOR_BGR2RGB)

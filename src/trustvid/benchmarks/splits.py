@@ -1,4 +1,4 @@
-"""Scene-disjoint, seeded splits of the real benchmarks, kept in a file (DESIGN 4.1).
+"""Scene-disjoint, seeded splits of the real benchmarks, kept in a file.
 
 Neither benchmark publishes a split; the published practice (Embodied-R) is 75/5/20 by scene, drawn without a seed. Here
 the draw depends on the seed and on the set of scenes alone, is written once, and enters the run record by its SHA-256.

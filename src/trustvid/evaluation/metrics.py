@@ -58,7 +58,7 @@ def compute_metrics(
         seed: of the bootstrap.
 
     Returns:
-        ``{"rows": […], "comparisons": […], "context": {…}}`` (DESIGN 6).
+        ``{"rows": […], "comparisons": […], "context": {…}}``.
 
     Raises:
         DataError: no predictions, two for one key, or a sample whose task or video differs between predictions.

@@ -48,7 +48,7 @@ class Profile:
         return {name: float(values[positions].mean()) for name, values in self.raw.items()} if positions else {}
 
     def dominant(self, frames: tuple[int, ...]) -> str:
-        """Dominant disturbance of the given frames: a channel's name, or "clean" (facts of Table 18)."""
+        """Dominant disturbance of the given frames: a column of Table 18: a channel's name, or "clean"."""
         means = self.mean_raw(frames)
         if not means or max(means.values()) < CLEAN_EPS:
             return "clean"

@@ -100,7 +100,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class FrameBatch:
-    """Decoded frames handed to a tool: pixels and time, and nothing that says where they come from (DESIGN 4.5).
+    """Decoded frames handed to a tool: pixels and time, and nothing that says where they come from.
 
     Attributes:
         images: uint8 RGB [T, H, W, 3].

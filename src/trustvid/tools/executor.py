@@ -1,4 +1,4 @@
-"""Runs a tool on frames of a clip: cache, time limit, typed failures (DESIGN 4.3, 4.4, 10).
+"""Runs a tool on frames of a clip: cache, time limit, typed failures.
 
 Decoding happens in the caller's thread and only pixels cross to the tool's thread, so a call that ran out of time can
 never touch the clip that the caller goes on using.

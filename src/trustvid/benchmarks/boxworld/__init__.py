@@ -1,4 +1,4 @@
-"""BoxWorld: seeded videos of a box city and of a room, with the paper's eight tasks and exact answers (DESIGN 7)."""
+"""BoxWorld: seeded videos of a box city and of a room, with the paper's eight tasks and exact answers."""
 
 from __future__ import annotations
 
