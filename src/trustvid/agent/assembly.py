@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trustvid.config.schema import build
+
+if TYPE_CHECKING:
+    from trustvid.tools.executor import Executor
 
 
 def build_pipelines(config: Mapping[str, Any], cache_dir: Path | None) -> dict[str, Any]:
@@ -17,15 +20,21 @@ def build_pipelines(config: Mapping[str, Any], cache_dir: Path | None) -> dict[s
         cache_dir: folder of the tool cache, or None to keep outputs in memory only.
     """
     from trustvid.agent.pipeline import Pipeline
+
+    executor = build_executor(config, cache_dir)
+    prompts = build(config["prompts"])
+    return {name: Pipeline(build(node), executor, prompts) for name, node in config["methods"].items()}
+
+
+def build_executor(config: Mapping[str, Any], cache_dir: Path | None) -> Executor:
+    """The config's tools behind one executor and one cache; arguments as of :func:`build_pipelines`."""
     from trustvid.tools.cache import ToolCache
     from trustvid.tools.executor import Executor
 
     tools = [build(node) for node in config["tools"].values()]
-    executor = Executor(
+    return Executor(
         {tool.name: tool for tool in tools},
         cache=ToolCache(cache_dir) if cache_dir else ToolCache.memory(),
         time_limit_s=config["tool_time_limit_s"],
         window_s=config["window_s"],
     )
-    prompts = build(config["prompts"])
-    return {name: Pipeline(build(node), executor, prompts) for name, node in config["methods"].items()}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trustvid.agent.assembly import build_executor
 from trustvid.agent.prompting import SHIPPED
 from trustvid.agent.rendering import evidence_block, frames_block
 from trustvid.agent.synthesis import link_words
@@ -52,18 +53,10 @@ def set_up(config: dict[str, Any]) -> CaptionWorker:
     """Build the components of a validated config in this process."""
     import cv2
 
-    from trustvid.tools.cache import ToolCache
-
     cv2.setNumThreads(1)
     executor = None
     if config["evidence"] == "tools":
-        tools = [build(node) for node in config["tools"].values()]
-        executor = Executor(
-            {tool.name: tool for tool in tools},
-            cache=ToolCache(Path(config["paths"]["cache"]) / "tools"),
-            time_limit_s=config["tool_time_limit_s"],
-            window_s=config["window_s"],
-        )
+        executor = build_executor(config, Path(config["paths"]["cache"]) / "tools")
     prompts = caption_prompts(config["prompts"]["folder"])
     return CaptionWorker(config, build(config["reader"]), build(config["policy"]), prompts, executor)
 

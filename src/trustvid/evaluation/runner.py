@@ -74,7 +74,8 @@ def answer_video(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str
     except VideoError as error:
         if worker.config["on_error"] == "stop":
             raise
-        yield from _all_unscored(worker, samples, done, str(error))
+        for prediction in unscored(samples, list(worker.pipelines), conditions_of(worker.config), done, str(error)):
+            yield [{"prediction": prediction.to_json(), "trajectory": None}]
         return
     for condition in conditions_of(worker.config):
         view = View(_under(worker, clip, condition))
@@ -162,14 +163,6 @@ def score(sample: Sample, answer: Answer) -> float:
     if sample.kind == "numeric":
         return mean_relative_accuracy(float(answer.value), float(sample.answer))
     return float(answer.value == sample.answer)
-
-
-def _all_unscored(
-    worker: Worker, samples: Sequence[Sample], done: set[tuple[str, str, str]], reason: str
-) -> Iterator[list[dict[str, Any]]]:
-    for condition in conditions_of(worker.config):
-        for prediction in unscored(samples, list(worker.pipelines), [condition], done, reason):
-            yield [{"prediction": prediction.to_json(), "trajectory": None}]
 
 
 def unscored(

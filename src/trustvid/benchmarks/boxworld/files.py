@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 
 from trustvid.benchmarks.boxworld import Split
 from trustvid.benchmarks.boxworld.generate import BoxClip, check_split, make_clip
+from trustvid.benchmarks.boxworld.once import ensure_folder
 from trustvid.benchmarks.boxworld.world import FPS, VERSION
 from trustvid.errors import DataError
 
@@ -61,15 +61,7 @@ def ensure_boxworld(
     if n_videos < 1:
         raise DataError(f"BoxWorld needs at least one video; got n_videos={n_videos}")
     folder = Path(root) / f"{split}-{n_videos}-{offset}-v{VERSION}"
-    if _is_complete(folder):
-        return folder
-    from filelock import FileLock
-
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.parent / f".{folder.name}.lock"):
-        if not _is_complete(folder):
-            _generate(folder, split, n_videos, offset, workers, progress)
-    return folder
+    return ensure_folder(folder, _is_complete, lambda part: _generate(part, split, n_videos, offset, workers, progress))
 
 
 def _is_complete(folder: Path) -> bool:
@@ -90,34 +82,27 @@ def _is_complete(folder: Path) -> bool:
     return True
 
 
-def _generate(folder: Path, split: Split, n_videos: int, offset: int, workers: int | None, progress: bool) -> None:
-    """Generates into a folder beside the final one and renames it."""
-    for left_over in sorted(folder.parent.glob(f".{folder.name}.*.part")):
-        shutil.rmtree(left_over)
-    part = folder.parent / f".{folder.name}.{os.getpid()}.part"
+def _generate(part: Path, split: Split, n_videos: int, offset: int, workers: int | None, progress: bool) -> None:
+    """Generates a whole set into a folder that is not there yet."""
     for name in (CITY_FOLDER, ROOM_FOLDER):
         (part / name).mkdir(parents=True)
-    try:
-        jobs = [_Job(split, offset, number, part) for number in range(n_videos)]
-        clips: dict[int, list[dict[str, Any]]] = {}
-        description = f"boxworld {split}"
-        for number, rows in _with_progress(_results(jobs, workers), n_videos, description, progress):
-            clips[number] = rows
-        rows = [row for number in sorted(clips) for row in clips[number]]
-        _write_tables(part, rows)
-        counts = dict(sorted(Counter(row["task"] for row in rows).items()))
-        record = {
-            "generator": "trustvid BoxWorld",
-            "version": VERSION,
-            "split": split,
-            "offset": offset,
-            "videos": n_videos,
-            "questions": counts,
-        }
-        (part / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-        part.replace(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    jobs = [_Job(split, offset, number, part) for number in range(n_videos)]
+    clips: dict[int, list[dict[str, Any]]] = {}
+    description = f"boxworld {split}"
+    for number, rows in _with_progress(_results(jobs, workers), n_videos, description, progress):
+        clips[number] = rows
+    rows = [row for number in sorted(clips) for row in clips[number]]
+    _write_tables(part, rows)
+    counts = dict(sorted(Counter(row["task"] for row in rows).items()))
+    record = {
+        "generator": "trustvid BoxWorld",
+        "version": VERSION,
+        "split": split,
+        "offset": offset,
+        "videos": n_videos,
+        "questions": counts,
+    }
+    (part / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 def _results(jobs: Sequence[_Job], workers: int | None) -> Iterator[tuple[int, list[dict[str, Any]]]]:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+from trustvid.benchmarks.boxworld import SPLITS
 from trustvid.benchmarks.if_vidcap import IFVidCap
 from trustvid.errors import ConfigError
-
-_SPLITS = ("train", "dev", "val", "test")
 
 
 class BoxWorldCaptions(IFVidCap):
@@ -40,8 +39,8 @@ class BoxWorldCaptions(IFVidCap):
         name: str = "boxworld_captions",
     ):
         faults = []
-        if split not in _SPLITS:
-            faults.append(f"benchmark.split={split!r} is unknown; known: {', '.join(_SPLITS)}")
+        if split not in SPLITS:
+            faults.append(f"benchmark.split={split!r} is unknown; known: {', '.join(SPLITS)}")
         if n_videos < 1:
             faults.append(f"benchmark.n_videos={n_videos} gives no clip; expected 1 or more")
         if offset < 0:

@@ -17,6 +17,7 @@ from typing import Any
 
 from trustvid.benchmarks.boxworld.files import CITY_FOLDER, ROOM_FOLDER, ensure_boxworld
 from trustvid.benchmarks.boxworld.generate import BoxClip, Split, make_clip
+from trustvid.benchmarks.boxworld.once import ensure_folder
 from trustvid.benchmarks.boxworld.world import FPS, HEIGHT, VERSION, WIDTH
 from trustvid.benchmarks.boxworld_captions.compose import Composed, Plan, plans_of
 from trustvid.benchmarks.boxworld_captions.facts import facts_of
@@ -60,22 +61,12 @@ def ensure_boxworld_captions(
         DataError: as of ``ensure_boxworld``, or a folder of that name is something else.
     """
     folder = Path(root) / f"captions-{split}-{n_videos}-{offset}-v{VERSION}.{CAPTIONS_VERSION}"
-    if _is_complete(folder):
-        return folder
-    from filelock import FileLock
 
-    videos = ensure_boxworld(root, split, n_videos, offset, workers=workers, progress=progress)
-    with FileLock(folder.parent / f".{folder.name}.lock"):
-        if not _is_complete(folder):
-            for left_over in sorted(folder.parent.glob(f".{folder.name}.*.part")):
-                shutil.rmtree(left_over)
-            part = folder.parent / f".{folder.name}.{os.getpid()}.part"
-            try:
-                _make(part, videos, split, n_videos, offset, progress)
-                part.replace(folder)
-            finally:
-                shutil.rmtree(part, ignore_errors=True)
-    return folder
+    def make(part: Path) -> None:
+        videos = ensure_boxworld(root, split, n_videos, offset, workers=workers, progress=progress)
+        _make(part, videos, split, n_videos, offset, progress)
+
+    return ensure_folder(folder, _is_complete, make)
 
 
 def _is_complete(folder: Path) -> bool:
