@@ -13,6 +13,8 @@ COMMANDS = {
     "ask": ("trustvid.stages.ask", "answer a question about a video, with the evidence and how sure the answer is"),
     "probe": ("trustvid.video.probe", "what a video file really holds: frames, times, size, and which reader reads it"),
     "table": ("trustvid.stages.table", "several run folders, of a sweep say, as one table"),
+    "gallery": ("trustvid.stages.gallery", "what each corruption does to a frame of a video, as one labelled picture"),
+    "profile": ("trustvid.stages.profile", "which frames of a video can be relied on, and which would be chosen"),
     "check": ("trustvid.captioning.check_cli", "whether caption parts meet format constraints, one JSON object a line"),
 }
 

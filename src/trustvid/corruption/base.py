@@ -23,13 +23,22 @@ class Corruption(ABC):
     Subclasses are frozen dataclasses whose fields are their settings (numbers, or one number per severity). Neither
     ``plan`` nor ``apply`` may read anything else that changes the pixels: cache keys hold name, version and settings.
 
+    Most kinds change frames one by one and need no more than ``plan`` and ``apply``. Two things are open to others: to
+    show another frame of the source instead (``reorders`` and ``source_index``), and to work on consecutive frames
+    together (``group`` and ``apply_group``).
+
     Attributes:
         name: the word users write, also a part of the seed.
         version: raised by one whenever the same seed would give other pixels.
+        group: how many consecutive frames are worked on together, 1 or more. Groups are counted from frame 0, the last
+            one may be shorter.
+        reorders: whether ``source_index`` may differ from the index.
     """
 
     name: ClassVar[str]
     version: ClassVar[int]
+    group: ClassVar[int] = 1
+    reorders: ClassVar[bool] = False
 
     @abstractmethod
     def plan(
@@ -52,6 +61,22 @@ class Corruption(ABC):
 
         The same ``(frame, index, state)`` gives the same bytes, whatever was asked for before.
         """
+
+    def source_index(self, index: int, state: State) -> int:
+        """Which frame of the source is handed to ``apply`` for frame ``index``: itself, unless ``reorders``."""
+        return index
+
+    def apply_group(self, frames: np.ndarray, first: int, state: State) -> np.ndarray:
+        """The corrupted frames of one group, new uint8 RGB [T, height, width, 3]; ``frames`` is left as it is.
+
+        Used where ``group`` is above 1. A group is always handed over whole, touched or not, so that the look of a
+        frame does not depend on which others are touched.
+
+        Args:
+            frames: uint8 RGB [T, height, width, 3], consecutive frames of the timeline, T at most ``group``.
+            first: index of the first of them.
+        """
+        return np.stack([self.apply(frame, first + place, state) for place, frame in enumerate(frames)])
 
     def settings(self) -> dict[str, object]:
         """The constructor's arguments, as plain values."""

@@ -20,6 +20,8 @@ def apply_image(
 
     Grey pictures are corrupted as colour ones whose green channel is returned, so noise keeps its strength. Alpha is
     returned untouched, and colours are not mixed with it. Float pictures are worked on in 8 bits, like video frames.
+    A picture is a video of one frame: ``h264`` turns it into a key frame, and ``freeze`` and ``frame_drop``, which show
+    earlier frames, leave it as it is.
 
     Args:
         image: uint8, or float32/float64 with ``value_range``.
