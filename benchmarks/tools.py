@@ -1,11 +1,16 @@
 """What the embedded tools cost and how often they are right, on BoxWorld clips as they come out of H.264 files.
 
     python benchmarks/tools.py [--clips 4] [--every 6] [--first-seed 500]
+    python benchmarks/tools.py --corruptions [--severity 3] [--clips 2] [--every 12]
 
 Cost: milliseconds of processor time on one core, with the ratio to a plain way to do the same in the same run
 (rapidocr's own pipeline at its defaults; dense Farnebäck flow). Yield: share of what can be seen that the tool reports;
 precision: share of its reports that are right. A sign counts as readable from 6 pixels a letter and 500 pixels in all,
 whole in the frame; a landmark counts from 150 visible pixels.
+
+With --corruptions it is one table instead: yield, precision and cost of every tool on clean frames and under each
+corruption, which shows where the two tools of a semantic type fail apart. Its last column is the mean error of lower
+edges (objects) in pixels, and of turns (motion) in degrees.
 """
 
 from __future__ import annotations
@@ -22,10 +27,19 @@ import cv2
 import numpy as np
 
 from trustvid.benchmarks.boxworld.preview import Preview, SeenBox, render_clip
+from trustvid.corruption import SEVERITIES, Corruption
+from trustvid.corruption.gaussian_noise import GaussianNoise
+from trustvid.corruption.glare import Glare
+from trustvid.corruption.low_light import LowLight
+from trustvid.corruption.motion_blur import MotionBlur
+from trustvid.corruption.occlusion import Occlusion
+from trustvid.seeding import derive_rng
+from trustvid.tools.caption_frame import CaptionFrame
 from trustvid.tools.detect_objects import DetectObjects
 from trustvid.tools.evidence import FrameBatch, Observation, SubQuery, Tool
 from trustvid.tools.read_text import ReadText
 from trustvid.tools.recognize_action import RecognizeAction
+from trustvid.tools.track_temporal import TrackTemporal
 from trustvid.tools.vision.colour import overlap_share
 from trustvid.video.reader import open_clip
 from trustvid.video.writer import write_video
@@ -78,7 +92,7 @@ def score_reading(seen: list[Observation], truth: list[SeenBox], count: Counter)
 
 def score_detection(seen: list[Observation], truth: list[SeenBox], count: Counter, errors: dict[str, list]) -> None:
     """Boxes with the right colour and IoU ≥ 0.5, and where their edges lie."""
-    boxes = [one for one in seen if one.label != "sign"]
+    boxes = [one for one in seen if one.kind == "object" and one.label != "sign"]
     for box in truth:
         found = [one for one in boxes if one.label == f"{box.colour} box" and overlap_share(one.box, box.box) >= 0.5]
         if box.pixels >= 150:
@@ -97,13 +111,14 @@ def score_detection(seen: list[Observation], truth: list[SeenBox], count: Counte
 def score_motion(outputs: list[list[Observation]], preview: Preview, count: Counter, errors: dict[str, list]) -> None:
     """Labels of steps, and the angle accumulated over each turn (city) or the whole pan (room)."""
     change = np.diff(preview.poses[:, 2])
-    measured = [seen[0] if seen else None for seen in outputs]
+    measured = [next((one for one in seen if one.kind == "motion"), None) for seen in outputs]
     for seen, yaw in zip(measured, change, strict=True):
         if 1e-6 < abs(yaw) < 0.8:
             continue  # slower than the tool calls a turn
         straight = "forward" if preview.scene.kind == "city" else "still"
         label = straight if abs(yaw) <= 1e-6 else "turn right" if yaw > 0 else "turn left"
         count["steps"] += 1
+        count["told"] += seen is not None
         count["labelled"] += seen is not None and seen.label == label
     turns = [(s.first, s.last) for s in preview.scene.steps if s.action != "forward"] or [(0, len(change))]
     for first, last in turns:
@@ -183,17 +198,81 @@ def report(kind: str, clips: int, count: Counter, errors: dict[str, list], spent
     print(f"{what} off {turn.mean():.2f}° (worst {turn.max():.2f}° of {len(turn)})")
 
 
+def corrupted(frames: np.ndarray, corruption: Corruption | None, severity: int, seed: int) -> np.ndarray:
+    """All frames under a corruption."""
+    if corruption is None:
+        return frames
+    rng = derive_rng("benchmark", corruption.name, seed)
+    state = corruption.plan(len(frames), 10.0, WIDTH, HEIGHT, severity, rng)
+    return np.stack([corruption.apply(frame, index, state) for index, frame in enumerate(frames)])
+
+
+def measure_corrupted(kind: str, args: argparse.Namespace, folder: Path) -> None:
+    """Print the table of one kind of scene: a row for each corruption and tool."""
+    clips = [load(kind, seed, folder) for seed in range(args.first_seed, args.first_seed + args.clips)]
+    tools = (ReadText(), DetectObjects(signs=False), CaptionFrame(), RecognizeAction(), TrackTemporal())
+    for tool in tools:
+        observe(tool, clips[0][1], range(2))  # loads models and libraries
+    print(f"{kind}: {args.clips} clips, severity {args.severity}")
+    print(f"  {'corruption':<16}{'tool':<18}{'yield':>7}{'of':>6}{'precision':>11}{'of':>6}{'ms':>7}{'px or °':>8}")
+    for corruption in (None, MotionBlur(), GaussianNoise(), Glare(), Occlusion(), LowLight()):
+        views = [
+            (truth, corrupted(frames, corruption, args.severity, args.first_seed + k))
+            for k, (truth, frames) in enumerate(clips)
+        ]
+        for tool in tools:
+            count, milliseconds, off = score_tool(tool, views, args.every)
+            cells = "".join(
+                f"{count[part] / count[whole] if count[whole] else float('nan'):>{wide}.2f}{count[whole]:>6}"
+                for part, whole, wide in ((*YIELD[tool.name], 7), (*PRECISION[tool.name], 11))
+            )
+            name = corruption.name if corruption else "clean"
+            print(f"  {name:<16}{tool.name:<18}{cells}{milliseconds:>7.1f}{off:>8.1f}", flush=True)
+
+
+# Counters (part, whole) of the shares in the table.
+OBJECTS, MOTION = ("detect_objects", "caption_frame"), ("recognize_action", "track_temporal")
+YIELD = {"read_text": ("read", "readable"), **dict.fromkeys(OBJECTS, ("found", "visible"))}
+YIELD |= dict.fromkeys(MOTION, ("told", "steps"))
+PRECISION = {"read_text": ("part", "reads"), **dict.fromkeys(OBJECTS, ("right", "boxes"))}
+PRECISION |= dict.fromkeys(MOTION, ("labelled", "told"))
+
+
+def score_tool(tool: Tool, views: Sequence[tuple[Preview, np.ndarray]], every: int) -> tuple[Counter, float, float]:
+    """Of one tool over clips (truth, frames): counts, milliseconds per frame or pair, and the mean error of lower edges
+    in pixels or of turns in degrees (NaN where there is neither)."""
+    count: Counter = Counter()
+    errors: dict[str, list] = {"bottom": [], "left": [], "turn": []}
+    seconds = units = 0.0
+    for preview, frames in views:
+        indices = range(0, len(frames), every if tool.span == "frame" else 1)
+        outputs, spent = observe(tool, frames, indices)
+        seconds, units = seconds + spent, units + len(outputs)
+        if tool.span == "pair":
+            score_motion(outputs, preview, count, errors)
+            continue
+        for t, seen in zip(indices, outputs, strict=True):
+            if tool.name == "read_text":
+                score_reading(seen, preview.seen[t], count)
+            else:
+                score_detection(seen, preview.seen[t], count, errors)
+    off = np.abs(errors["bottom"] + errors["turn"])
+    return count, 1000 * seconds / units, float(off.mean()) if len(off) else float("nan")
+
+
 def main() -> None:
     """Parse the command line and measure both kinds of scene."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clips", type=int, default=4, help="clips of each kind")
     parser.add_argument("--every", type=int, default=6, help="read and detect on every n-th frame")
     parser.add_argument("--first-seed", type=int, default=500, help="seed of the first clip")
+    parser.add_argument("--corruptions", action="store_true", help="all tools, clean and under each corruption")
+    parser.add_argument("--severity", type=int, default=3, choices=SEVERITIES, help="of the corruptions")
     args = parser.parse_args()
     cv2.setNumThreads(1)
     with tempfile.TemporaryDirectory() as folder:
         for kind in ("city", "room"):
-            measure(kind, args, Path(folder))
+            (measure_corrupted if args.corruptions else measure)(kind, args, Path(folder))
 
 
 if __name__ == "__main__":

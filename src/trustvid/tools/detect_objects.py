@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING
 from trustvid.errors import ConfigError
 from trustvid.tools.evidence import FrameBatch, Observation, SubQuery
 from trustvid.tools.summary import when_seen
+from trustvid.tools.vision.boxes import Box, as_shares, cut_sides
 
 if TYPE_CHECKING:
     import numpy as np
 
     from trustvid.tools.vision.colour import Region
 
-Box = tuple[float, float, float, float]
-
 _LISTED_LABELS = 12
-# Boxes within this many pixels of the frame's border are cut off by it.
-_BORDER_PX = 1.0
 
 
 class DetectObjects:
@@ -87,9 +84,9 @@ class DetectObjects:
             found.sort(key=lambda item: (-item[1], item[0], item[2]))
             outputs.append(
                 [
-                    Observation(index, time, "object", label, round(score, 4), _shares(box, width, height), cut)
+                    Observation(index, time, "object", label, round(score, 4), as_shares(box, width, height), cut)
                     for label, score, box in found[: self.max_objects]
-                    for cut in (_clipped(box, width, height),)
+                    for cut in (cut_sides(box, width, height),)
                 ]
             )
         return outputs
@@ -145,24 +142,3 @@ def _score(region: Region, pixels: int) -> float:
     vivid = min(1.0, region.purity / 0.6)
     size = min(1.0, (100 * region.area / pixels) ** 0.5)
     return vivid * region.solidity * (0.4 + 0.6 * size)
-
-
-def _shares(box: Box, width: int, height: int) -> Box:
-    x0, y0, x1, y1 = box
-    return (
-        round(max(0.0, x0 / width), 5),
-        round(max(0.0, y0 / height), 5),
-        round(min(1.0, x1 / width), 5),
-        round(min(1.0, y1 / height), 5),
-    )
-
-
-def _clipped(box: Box, width: int, height: int) -> dict[str, float]:
-    sides = {
-        "clipped_left": box[0] <= _BORDER_PX,
-        "clipped_top": box[1] <= _BORDER_PX,
-        "clipped_right": box[2] >= width - _BORDER_PX,
-        "clipped_bottom": box[3] >= height - _BORDER_PX,
-    }
-    cut = {name: 1.0 for name, touches in sides.items() if touches}
-    return {"clipped": 1.0, **cut} if cut else {}

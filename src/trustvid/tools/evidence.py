@@ -33,20 +33,28 @@ class Observation:
     Attributes:
         frame: source index of the frame (for a pair: of its first frame).
         time: seconds from the clip's start of that frame.
-        kind: "object" (a labelled box), "text" (a word in a box) or "motion" (between two frames).
+        kind: "object" (a labelled box), "text" (a word in a box), "motion" (between two frames), "quality" (measures).
         label: "red box", "sign", "CAFE", "turn left", …
         score: the tool's own confidence in this observation, 0–1.
         box: (x0, y0, x1, y1) as shares of width and height, 0–1, or None.
         values: further numbers by name (motion: "yaw_deg" positive to the right, "end_frame", "end_time", …).
+        confidence: P(right) by the method's confidence rule, 0–1; None where the rule does not look at single
+            observations, and always None in the tool's own output.
     """
 
     frame: int
     time: float
-    kind: Literal["object", "text", "motion"]
+    kind: Literal["object", "text", "motion", "quality"]
     label: str
     score: float
     box: tuple[float, float, float, float] | None = None
     values: dict[str, float] = field(default_factory=dict)
+    confidence: float | None = None
+
+    @property
+    def weight(self) -> float:
+        """How much the observation counts, 0–1: its confidence, or the tool's own score where there is none."""
+        return self.score if self.confidence is None else self.confidence
 
     @classmethod
     def from_json(cls, record: dict) -> Observation:
@@ -83,6 +91,8 @@ class Evidence:
         confidence: c_j after the confidence rule of the method; equal to ``intrinsic`` until it is set.
         disturbance: d of each of ``frames``, 0–1; empty when the method knows nothing of reliability.
         tier: set by the synthesis; None when the method has no tiers.
+        calls: how often the tool was called for it: 2 after a refinement.
+        note: what a reader should know of how it came about; "" normally.
     """
 
     sub_query: SubQuery
@@ -96,6 +106,8 @@ class Evidence:
     confidence: float = 0.0
     disturbance: tuple[float, ...] = ()
     tier: Tier | None = None
+    calls: int = 1
+    note: str = ""
 
 
 @dataclass(frozen=True)

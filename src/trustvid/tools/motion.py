@@ -20,7 +20,7 @@ class Segment:
         start, end: seconds from the clip's start.
         label: as of the observations: "forward", "turn left", "still", …
         yaw_deg: rotation accumulated over the stretch, positive to the right.
-        score: mean score of its steps, 0–1.
+        score: mean weight of its steps (their confidence, or else the tool's score), 0–1.
         steps: observations it was merged from.
     """
 
@@ -87,6 +87,6 @@ def _segment(run: Sequence[tuple[str, Observation]]) -> Segment:
         end=steps[-1].values["end_time"],
         label=run[0][0],
         yaw_deg=sum(step.values["yaw_deg"] for step in steps),
-        score=sum(step.score for step in steps) / len(steps),
+        score=sum(step.weight for step in steps) / len(steps),
         steps=len(steps),
     )

@@ -94,12 +94,16 @@ class RecognizeAction:
         }
 
     def _observation(self, batch: FrameBatch, t: int, motion: StepMotion) -> Observation:
+        from trustvid.tools.vision.egomotion import MotionRates, motion_label
+
         duration = batch.times[t + 1] - batch.times[t]
+        seconds = duration if duration > 0 else _FALLBACK_STEP_S
+        rates = MotionRates(self.turn_deg_per_s, self.tilt_deg_per_s, self.growth_per_s)
         return Observation(
             frame=batch.indices[t],
             time=batch.times[t],
             kind="motion",
-            label=self._label(motion, duration if duration > 0 else _FALLBACK_STEP_S),
+            label=motion_label(motion.yaw_deg, motion.pitch_deg, motion.expansion, seconds, rates),
             score=round(motion.score, 4),
             values={
                 "yaw_deg": round(motion.yaw_deg, 3),
@@ -109,14 +113,3 @@ class RecognizeAction:
                 "end_time": batch.times[t + 1],
             },
         )
-
-    def _label(self, motion: StepMotion, duration: float) -> str:
-        yaw, pitch = motion.yaw_deg / duration, motion.pitch_deg / duration
-        if abs(yaw) >= self.turn_deg_per_s and abs(yaw) >= abs(pitch):
-            return "turn right" if yaw > 0 else "turn left"
-        if abs(pitch) >= self.tilt_deg_per_s:
-            return "up" if pitch > 0 else "down"
-        growth = motion.expansion / duration
-        if abs(growth) >= self.growth_per_s:
-            return "forward" if growth > 0 else "backward"
-        return "still"

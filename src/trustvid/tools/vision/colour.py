@@ -115,7 +115,7 @@ def _scaled(region: Region, factor: float) -> Region:
 
 
 @lru_cache(maxsize=1)
-def _hue_table() -> np.ndarray:
+def hue_names() -> np.ndarray:
     """Colour number 1–8 of each of the 256 hues of HSV_FULL."""
     table = np.zeros(256, np.uint8)
     for hue in range(256):
@@ -128,7 +128,7 @@ def _hue_table() -> np.ndarray:
 def _name_pixels(hsv: np.ndarray, min_saturation: float, min_chroma: float) -> np.ndarray:
     """uint8 [H, W]: 0 where there is no colour to speak of, else 1–8."""
     hue, saturation, value = cv2.split(hsv)
-    names = cv2.LUT(hue, _hue_table())
+    names = cv2.LUT(hue, hue_names())
     chroma = cv2.multiply(saturation, value, scale=1 / 255)
     vivid = cv2.inRange(saturation, min_saturation * 255, 255)
     vivid &= cv2.inRange(chroma, min_chroma, 255)

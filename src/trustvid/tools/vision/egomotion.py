@@ -120,7 +120,7 @@ class EgoMotion:
         if inside.sum() < _MIN_POINTS:
             return None
         start, p = corners[inside], p[inside]
-        found, agrees = _track(before, after, start, predicted[inside].astype(np.float32)[:, None, :])
+        found, agrees = track_points(before, after, start, predicted[inside].astype(np.float32)[:, None, :])
         if agrees.sum() < _MIN_POINTS:
             return None
         return self._fit(p[agrees], (found[agrees] - self.centre) / self.focal, guess, agrees.mean())
@@ -147,6 +147,32 @@ class EgoMotion:
             score=float(followed * inliers.mean() * trust),
             points=len(p),
         )
+
+
+@dataclass(frozen=True)
+class MotionRates:
+    """Rates per second from which a motion has a name.
+
+    Attributes:
+        turn_deg, tilt_deg: of yaw and of pitch, degrees.
+        growth: of image distances, a share.
+    """
+
+    turn_deg: float
+    tilt_deg: float
+    growth: float
+
+
+def motion_label(yaw_deg: float, pitch_deg: float, expansion: float, seconds: float, rates: MotionRates) -> str:
+    """ "turn left"/"turn right", "up"/"down", "forward"/"backward" or "still", for a step of ``seconds``."""
+    yaw, pitch, growth = yaw_deg / seconds, pitch_deg / seconds, expansion / seconds
+    if abs(yaw) >= rates.turn_deg and abs(yaw) >= abs(pitch):
+        return "turn right" if yaw > 0 else "turn left"
+    if abs(pitch) >= rates.tilt_deg:
+        return "up" if pitch > 0 else "down"
+    if abs(growth) >= rates.growth:
+        return "forward" if growth > 0 else "backward"
+    return "still"
 
 
 def rotate(p: np.ndarray, yaw: float, pitch: float, roll: float) -> np.ndarray:
@@ -218,10 +244,11 @@ def _split(p: np.ndarray, flow: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return across, along
 
 
-def _track(
+def track_points(
     before: np.ndarray, after: np.ndarray, start: np.ndarray, predicted: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Positions in ``after`` [N, 2] and which of them lead back to their start."""
+    """Positions in ``after`` [N, 2] of points ``start`` [N, 1, 2] looked for from ``predicted`` [N, 1, 2] on, and which
+    of them lead back to their start [N]; both frames uint8 grey."""
     found, forward_ok, _ = cv2.calcOpticalFlowPyrLK(
         before, after, start, predicted.copy(), flags=cv2.OPTFLOW_USE_INITIAL_FLOW, **_LK
     )
