@@ -1,4 +1,4 @@
-"""The scripted policy: decomposes by the words of the question, answers by the solvers, and says when it guesses."""
+"""The scripted policy: decomposes by the words of the question, answers by the solvers, and says how sure it is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from trustvid.policy.base import PolicyRequest
 from trustvid.policy.scripted.captions import asks_for_caption, write_caption
 from trustvid.policy.scripted.reading import Scene, read_scene
-from trustvid.policy.scripted.solvers import Finding, solve
+from trustvid.policy.scripted.routing import asks_for_routing, choose_tools
+from trustvid.policy.scripted.solvers import Finding, by_scores, solver_for
 from trustvid.seeding import derive_seed
 
 READ = {"sub_query": "Which words are written in the picture, and where?", "type": "text"}
@@ -33,25 +34,27 @@ class ScriptedPolicy:
     """Deterministic stand-in for a VLM, for machines without one. It reads the rendered messages and nothing else.
 
     Its perception is the tools' and its reasoning is explicit geometry on what they report, so its accuracy rises and
-    falls with the evidence. Questions outside its repertoire are answered from the tools' own sentences, or by a guess
-    that is stated as one.
+    falls with the evidence. It states the probability that its answer is right: the share of draws of what the tools'
+    errors leave possible in which the answer wins. Questions outside its repertoire are answered from the tools' own
+    sentences; a question that the evidence does not reach gets a guess that is stated as one.
     """
 
     name = "scripted"
 
     def generate(self, requests: Sequence[PolicyRequest]) -> list[str]:
-        """One reply for each conversation: a caption; a decomposition while no evidence was given; else an answer."""
+        """One reply for each conversation: a caption, a choice of tools, a decomposition, or an answer."""
         return [self._reply([message.text for message in request.messages]) for request in requests]
 
     def _reply(self, texts: list[str]) -> str:
         if asks_for_caption(texts):
             return write_caption(texts)
+        if asks_for_routing(texts[-1]):
+            return choose_tools(texts[-1])
         scene = read_scene(texts)
         if "## Evidence" not in texts[-1]:
             return json.dumps(decompose(scene.question))
-        finding = solve(scene) if scene.has_evidence else None
         if scene.options:
-            return _choose(scene, finding or _by_wording(scene))
+            return _choose(scene, _find(scene) if scene.has_evidence else None)
         return _describe(scene)
 
 
@@ -63,23 +66,30 @@ def decompose(question: str) -> list[dict[str, str]]:
     return [need for pattern, need in GENERAL_NEEDS if re.search(pattern, question)] or [READ, LOOK, MOVE]
 
 
+def _find(scene: Scene) -> Finding | None:
+    """What the evidence says of the options: by the solver of the question, or by its words where there is none."""
+    known = solver_for(scene.question)
+    return known[0](scene, known[1]) if known else _by_wording(scene)
+
+
 def _choose(scene: Scene, finding: Finding | None) -> str:
-    """The likeliest option with its probability; a guess, seeded by the question, when nothing tells them apart."""
+    """The answer of the finding with its probability; a guess, seeded by the question, when there is none."""
     letters = sorted(scene.options)
-    if finding is None or not any(finding.scores.values()):
+    if finding is None:
         pick = letters[derive_seed("guess", scene.question, *scene.options.values()) % len(letters)]
         return _answer("The evidence does not settle the question, so this is a guess.", pick, 1 / len(letters))
-    total = sum(finding.scores.get(letter, 0.0) for letter in letters)
-    shares = {letter: finding.scores.get(letter, 0.0) / total for letter in letters}
-    best = max(letters, key=lambda letter: (shares[letter], -ord(letter)))
-    trust = finding.trust * _tier_discount(scene)
-    confidence = trust * shares[best] + (1 - trust) / len(letters)
+    trust = _tier_discount(scene)
+    confidence = trust * finding.shares[finding.answer] + (1 - trust) / len(letters)
     note = " Only low-tier evidence supports this." if _all_low(scene) else ""
-    return _answer(finding.reason + "." + note, best, confidence)
+    return _answer(finding.reason + "." + note, finding.answer, confidence)
 
 
 def _tier_discount(scene: Scene) -> float:
-    """Medium evidence is believed a little less, low evidence much less; without tiers nothing is discounted."""
+    """How far the probabilities are believed, rather than a guess: as the worst tier among the tools says.
+
+    Every solver joins all tools, so the worst one bounds the answer. A probability of a share of draws already holds
+    what single observations are worth; tiers speak of whole calls. Without tiers nothing is discounted.
+    """
     worth = {"high": 1.0, "medium": 0.9, "low": 0.6, "": 1.0}
     return min((worth[tier] for tier in scene.tiers.values()), default=1.0)
 
@@ -99,7 +109,7 @@ def _by_wording(scene: Scene) -> Finding | None:
     best = max(scores.values(), default=0.0)
     if best == 0.0 or list(scores.values()).count(best) > 1:
         return None
-    return Finding(scores, 0.5, "the words of this option occur most in what the tools report")
+    return by_scores(scores, 0.5, "the words of this option occur most in what the tools report")
 
 
 def _describe(scene: Scene) -> str:

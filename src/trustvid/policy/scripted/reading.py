@@ -36,12 +36,18 @@ class Moved:
     yaw: float
     score: float
 
+    @property
+    def turns(self) -> bool:
+        """Whether the camera turns (rather than flies on, or stands still)."""
+        return self.label.startswith("turn")
+
 
 @dataclass
 class Scene:
     """All that the messages say: the question, and what the tools reported.
 
-    ``links``: word → (thing, share of readings that agree). ``headings``: frame → degrees, right positive.
+    ``links``: word → (thing, share of readings that agree).
+    ``headings``: frame → degrees, right positive.
     """
 
     question: str = ""
