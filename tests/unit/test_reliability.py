@@ -1,15 +1,30 @@
-"""Channels (Eqs. 11–13), profile (Eq. 2), selection (Eq. 3) and confidence (Eq. 4)."""
+"""Channels (Eqs. 11–13), profiles (Eq. 2 and ours), selection (Eq. 3), pooling (Eq. 4), and clips that defy them."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.unit.fakes import ArraySource
+from trustvid.config.compose import compose_config, group_options
+from trustvid.config.schema import build
+from trustvid.corruption import corrupt
+from trustvid.corruption.glare import Glare
+from trustvid.corruption.low_light import LowLight
+from trustvid.corruption.motion_blur import MotionBlur
+from trustvid.errors import DataError
 from trustvid.reliability.channels import min_max, paper_channels
-from trustvid.reliability.confidence import Intrinsic, PaperConfidence, worst_k_mean
-from trustvid.reliability.profile import Off, Paper, Profile
-from trustvid.reliability.selection import PaperTopK, Uniform
+from trustvid.reliability.confidence import worst_k_mean
+from trustvid.reliability.measures import measure_clip
+from trustvid.reliability.profile import Absolute, Off, Oracle, Paper, Profile, Relative
+from trustvid.reliability.ramps import CHANNELS, RAMPS
+from trustvid.reliability.selection import Anchored, PaperTopK, Uniform
+from trustvid.video.reader import open_clip
+from trustvid.video.sampling import uniform_indices
+
+CLIPS = Path(__file__).resolve().parents[1] / "data" / "videos"
 
 
 def reference_channels(frame: np.ndarray) -> tuple[float, float, float]:
@@ -79,12 +94,6 @@ def test_eq3_with_nothing_eligible_keeps_k_min_frames_instead_of_none():
     assert PaperTopK().select(profile_of([0.1, 0.5, 0.2, 0.3, 0.4, 0.0]), 6, 8) == (1, 2, 3, 4)
 
 
-def test_k_stays_within_the_papers_bounds():
-    profile = profile_of([0.9] * 30)
-    assert len(PaperTopK().select(profile, 30, 2)) == 4
-    assert len(PaperTopK().select(profile, 30, 20)) == 12
-
-
 def test_uniform_selection_is_the_end_inclusive_grid():
     assert Uniform().select(profile_of([1.0]), 100, 8) == (0, 14, 28, 42, 57, 71, 85, 99)
     assert Uniform().select(profile_of([1.0]), 3, 8) == (0, 1, 2)
@@ -96,6 +105,141 @@ def test_worst_k_takes_a_third_rounded_up():
     assert worst_k_mean([]) == 1.0
 
 
-def test_confidence_rules():
-    assert PaperConfidence().confidence(0.8, (0.1, 0.5, 0.2)) == pytest.approx(0.8 * 0.5)
-    assert Intrinsic().confidence(0.8, (0.9,)) == 0.8
+# -- absolute, relative, oracle ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def textured() -> ArraySource:
+    """100 frames of coarse, sharp texture, a slow pan."""
+    import cv2
+
+    rng = np.random.default_rng(4)
+    scene = cv2.resize(rng.integers(20, 235, (60, 130, 3), dtype=np.uint8), (520, 240), interpolation=cv2.INTER_NEAREST)
+    return ArraySource(np.stack([scene[:, i : i + 320] for i in range(100)]), fps=10, video_id="textured")
+
+
+def share_of_pairs(low: np.ndarray, below: np.ndarray) -> float:
+    """AUROC without ties."""
+    return float((low[:, None] < below[None, :]).mean())
+
+
+@pytest.mark.parametrize("estimator", [Absolute(), Relative()])
+@pytest.mark.parametrize(("corruption", "channel"), [(MotionBlur(), "blur"), (Glare(), "glare"), (LowLight(), "dark")])
+def test_profiles_find_the_corrupted_frames_and_name_what_harms_them(textured, estimator, corruption, channel):
+    clip = corrupt(textured, corruption, 4, 0.5)
+    profile = estimator.profile(clip)
+    touched = clip.touched[list(profile.indices)]
+    assert share_of_pairs(profile.reliability[touched], below=profile.reliability[~touched]) > 0.9
+    assert share_of_pairs(profile.disturbance[~touched], below=profile.disturbance[touched]) > 0.9
+    assert profile.dominant(tuple(np.flatnonzero(clip.touched)[:8])) == channel
+    assert profile.dominant(tuple(np.flatnonzero(~clip.touched)[:8])) == "clean"
+    assert set(profile.raw) == set(CHANNELS) and profile.ramps.shape == (64, len(RAMPS))
+    assert (profile.raw[channel] == profile.ramps[:, RAMPS.index(f"{channel}1")]).all()
+
+
+def test_reliability_is_the_yield_of_reading_and_detecting_or_else_what_is_left_of_d(textured):
+    clip = corrupt(textured, MotionBlur(), 3, 0.5)
+    fitted, plain = Relative().profile(clip), Relative(calibration=None).profile(clip)
+    assert (fitted.disturbance == plain.disturbance).all()
+    assert np.allclose(fitted.reliability, fitted.yields["read_text"] * fitted.yields["detect_objects"])
+    assert plain.yields == {} and (plain.reliability == 1 - plain.disturbance).all()
+    assert all((values > 0).all() and (values < 1).all() for values in fitted.yields.values())
+    with pytest.raises(DataError, match="nowhere"):
+        Absolute(calibration="nowhere")
+
+
+def test_the_oracle_is_told_every_touched_frame_whoever_touched_it(textured):
+    inner = corrupt(textured, Glare(), 2, 0.25)
+    outer = corrupt(inner, LowLight(), 2, 0.25)
+    profile = Oracle(max_frames=50).profile(outer)
+    touched = (inner.touched | outer.touched)[list(profile.indices)]
+    assert 0 < touched.sum() < 50 and profile.reliability.tolist() == (1.0 - touched).tolist()
+    assert Oracle().profile(textured).reliability.tolist() == [1.0] * 64
+    assert profile.ramps.shape == (50, 10)
+
+
+def test_frames_between_profiled_ones_are_judged_by_the_nearest(textured):
+    clip = corrupt(textured, LowLight(), 4, 0.5)
+    profile = Relative(max_frames=10).profile(clip)
+    assert profile.indices == (0, 11, 22, 33, 44, 55, 66, 77, 88, 99)
+    assert (profile.ramps_at((12, 98)) == profile.ramps[[1, 9]]).all()
+    assert profile.disturbance_of((12,)) == (profile.disturbance[1],)
+    assert profile.mean_raw((12, 98))["dark"] == pytest.approx(profile.raw["dark"][[1, 9]].mean())
+    assert profile.dominant(()) == "clean" and profile.mean_raw(()) == {}
+    with pytest.raises(ValueError, match="reliability=absolute"):
+        Off().profile(clip).ramps_at((0,))
+
+
+@pytest.mark.parametrize("estimator", [Paper(20), Absolute(20), Relative(20), Oracle(20)])
+def test_estimators_live_on_what_the_measurer_says(textured, estimator):
+    asked = []
+
+    def measure(clip, indices):
+        asked.extend(indices)
+        return measure_clip(corrupt(textured, LowLight(), 5, 1.0), indices)
+
+    indirect = estimator.profile(textured, measure)
+    direct = estimator.profile(corrupt(textured, LowLight(), 5, 1.0))
+    assert asked == uniform_indices(100, 20)
+    assert {name: values.tolist() for name, values in indirect.raw.items()} == {
+        name: values.tolist() for name, values in direct.raw.items()
+    }
+
+
+def test_every_config_builds_with_its_own_defaults():
+    assert set(group_options("reliability")) == {"absolute", "off", "oracle", "paper", "relative"}
+    for name in group_options("reliability"):
+        node = dict(compose_config([f"+reliability={name}", "methods=[]"]).reliability)
+        estimator = build(node)
+        assert estimator.name == name
+        assert vars(estimator) == vars(type(estimator)()), "the file and the constructor's defaults must agree"
+
+
+# -- clips that defy a score -------------------------------------------------------------------------------------------
+
+ESTIMATORS = [Paper(), Absolute(), Relative(), Absolute(calibration=None), Relative(calibration=None)]
+
+
+@pytest.mark.parametrize("clip", ["v27_black_15f", "v28_white_15f", "v29_flat_gray_15f"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("selector", [Uniform(), PaperTopK(), Anchored()])
+def test_blank_clips_have_finite_equal_scores_and_a_selection(clip, estimator, selector):
+    picks = []
+    for _ in range(2):
+        source = open_clip(CLIPS / f"{clip}.mp4")
+        profile = estimator.profile(source)
+        assert np.isfinite(profile.reliability).all() and np.isfinite(profile.disturbance).all()
+        assert ((profile.reliability >= 0) & (profile.reliability <= 1)).all()
+        assert len(set(profile.reliability.tolist())) == 1, "equal frames, equal scores"
+        picks.append(selector.select(profile, source.n_frames, 4))
+    assert picks[0] == picks[1] and len(picks[0]) == 4
+    assert list(picks[0]) == sorted(set(picks[0]))
+
+
+GOOD = {0, 1, 2, 3, 4, 10, 11, 15, 16, 18, 19}  # of v30; the others are blurred, black or white
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[1:])
+def test_the_best_frames_of_a_mixed_clip_come_first(estimator):
+    """Top-K by reliability alone, its threshold off: the claim is about order."""
+    clip = open_clip(CLIPS / "v30_mixed_reliability_20f.mp4")
+    profile, selector = estimator.profile(clip), PaperTopK(theta_rel=0.0, k_max=25)
+    picks = {k: selector.select(profile, clip.n_frames, k) for k in (8, 15, 20, 25)}
+    assert [len(pick) for pick in picks.values()] == [8, 15, 20, 20]
+    assert all(list(pick) == sorted(set(pick)) for pick in picks.values())
+    assert set(picks[8]) < GOOD
+    assert set(picks[15]) > GOOD
+    assert picks[20] == picks[25] == tuple(range(20))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[1:])
+def test_anchored_leaves_black_and_white_frames_and_keeps_a_look_at_every_stretch(estimator):
+    clip = open_clip(CLIPS / "v30_mixed_reliability_20f.mp4")
+    profile, selector = estimator.profile(clip), Anchored(k_max=25)
+    picks = {k: selector.select(profile, clip.n_frames, k) for k in (4, 8, 15, 20, 25)}
+    assert [len(pick) for pick in picks.values()] == [4, 8, 15, 20, 20]
+    assert all(list(pick) == sorted(set(pick)) for pick in picks.values())
+    assert set(picks[4]) < GOOD
+    assert not {12, 13, 14, 17} & set(picks[8])
+    assert len(GOOD & set(picks[8])) > len(GOOD & set(Uniform().select(profile, 20, 8)))
+    assert np.diff((-1, *picks[8], 20)).max() <= 7, "no stretch of more than six frames goes unseen"

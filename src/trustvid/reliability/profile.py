@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from trustvid.reliability.channels import PaperChannels, min_max, paper_channels
+from trustvid.reliability.calibration import Calibration, load_calibration
+from trustvid.reliability.channels import PaperChannels, min_max
+from trustvid.reliability.measures import Measurer, measure_clip
+from trustvid.reliability.ramps import CHANNELS, RAMPS, absolute_ramps, relative_ramps
 from trustvid.video.sampling import uniform_indices
 from trustvid.video.source import FrameSource
 
-DISTURBANCES = ("blur", "brightness", "occlusion")
-CLEAN_EPS = (
-    0.15  # below this mean of every raw channel the selected frames count as clean (the released code's constant)
-)
+# Below this mean of every raw channel the selected frames count as clean (the released code's constant).
+CLEAN_EPS = 0.15
+# The same for harm ramps. Clean clips of BoxWorld have 0.00, of real footage up to 0.02 (0.18 where the camera really
+# blurs). Corrupted frames have 0.10 and more in their own: blur from severity 1, low light from 3, the others from 2.
+HARMLESS = 0.05
+SEEING_TOOLS = ("read_text", "detect_objects")  # what a frame must be good for: every landmark question needs both
 
 
 @dataclass(frozen=True)
@@ -22,37 +28,74 @@ class Profile:
 
     Attributes:
         indices: [n] source indices, rising.
-        disturbance: [n] d in [0, 1] (Eq. 2); None when the method knows nothing of reliability.
+        disturbance: [n] d in [0, 1] (Eq. 2, or the strongest harm ramp); None when the method knows nothing of
+            reliability.
         raw: [n] raw channels by name, each in [0, 1]; empty when unknown.
+        ramps: [n, 10] in [0, 1], columns as in ``RAMPS``; None for methods without.
+        yields: [n] P(the tool reports what is there to see) by tool, in (0, 1); empty without a calibration.
     """
 
     indices: tuple[int, ...]
     disturbance: np.ndarray | None
     raw: dict[str, np.ndarray] = field(default_factory=dict)
+    ramps: np.ndarray | None = None
+    yields: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def reliability(self) -> np.ndarray:
-        """[n] frame reliability 1 − d; ones when nothing is known."""
+        """[n] frame reliability in [0, 1].
+
+        P(both reading and detecting succeed) where that is calibrated, else 1 − d; ones when nothing is known.
+        """
+        known = [self.yields[tool] for tool in SEEING_TOOLS if tool in self.yields]
+        if known:
+            return np.prod(known, axis=0)
         return np.ones(len(self.indices)) if self.disturbance is None else 1.0 - self.disturbance
 
-    def disturbance_of(self, frames: tuple[int, ...]) -> tuple[float, ...]:
+    def reliability_of(self, frames: Sequence[int]) -> tuple[float, ...]:
+        """Reliability of the given frames (nearest profiled frame)."""
+        return tuple(float(r) for r in self.reliability[self._nearest(frames)]) if len(frames) else ()
+
+    def disturbance_of(self, frames: Sequence[int]) -> tuple[float, ...]:
         """d of the given frames (nearest profiled frame); empty when nothing is known."""
-        if self.disturbance is None or not frames:
+        if self.disturbance is None or not len(frames):
             return ()
-        positions = np.abs(np.asarray(self.indices)[None, :] - np.asarray(frames)[:, None]).argmin(axis=1)
-        return tuple(float(self.disturbance[p]) for p in positions)
+        return tuple(float(d) for d in self.disturbance[self._nearest(frames)])
 
-    def mean_raw(self, frames: tuple[int, ...]) -> dict[str, float]:
-        """Mean raw channels over the given frames: the routing profile."""
-        positions = [self.indices.index(f) for f in frames if f in self.indices]
-        return {name: float(values[positions].mean()) for name, values in self.raw.items()} if positions else {}
+    def ramps_at(self, frames: Sequence[int]) -> np.ndarray:
+        """[len(frames), 10] ramps of the given frames (nearest profiled frame).
 
-    def dominant(self, frames: tuple[int, ...]) -> str:
-        """Dominant disturbance of the given frames: a column of Table 18: a channel's name, or "clean"."""
+        Raises:
+            ValueError: this method has no ramps.
+        """
+        if self.ramps is None:
+            raise ValueError("this profile has no ramps; expected one of reliability=absolute, relative or oracle")
+        return self.ramps[self._nearest(frames)]
+
+    def mean_raw(self, frames: Sequence[int]) -> dict[str, float]:
+        """Mean raw channels over the given frames (nearest profiled frame): the routing profile."""
+        if not len(frames):
+            return {}
+        positions = self._nearest(frames)
+        return {name: float(values[positions].mean()) for name, values in self.raw.items()}
+
+    def dominant(self, frames: Sequence[int]) -> str:
+        """Dominant disturbance of the given frames: a channel's name, or "clean".
+
+        Of the paper's channels it is the largest, a column of Table 18. With ramps it is the channel that harms most:
+        a frame may visibly be noisier than usual and yet suffer from darkness alone.
+        """
+        if self.ramps is not None and len(frames):
+            harm = self.ramps_at(frames)[:, 1::2].mean(axis=0)
+            return CHANNELS[int(harm.argmax())] if harm.max() >= HARMLESS else "clean"
         means = self.mean_raw(frames)
         if not means or max(means.values()) < CLEAN_EPS:
             return "clean"
         return max(means, key=lambda name: means[name])
+
+    def _nearest(self, frames: Sequence[int]) -> np.ndarray:
+        wanted = np.asarray(frames, dtype=np.int64)
+        return np.abs(np.asarray(self.indices)[None, :] - wanted[:, None]).argmin(axis=1)
 
 
 class Off:
@@ -63,8 +106,8 @@ class Off:
     def __init__(self, max_frames: int = 64):
         self.max_frames = max_frames
 
-    def profile(self, clip: FrameSource) -> Profile:
-        """Uniform, end-inclusive frame indices and nothing about them; decodes nothing."""
+    def profile(self, clip: FrameSource, measure: Measurer = measure_clip) -> Profile:
+        """Uniform, end-inclusive frame indices and nothing about them; measures nothing."""
         return Profile(tuple(uniform_indices(clip.n_frames, self.max_frames)), None)
 
 
@@ -76,10 +119,101 @@ class Paper:
     def __init__(self, max_frames: int = 64):
         self.max_frames = max_frames
 
-    def profile(self, clip: FrameSource) -> Profile:
-        """Profile ≤ ``max_frames`` frames, uniform and end-inclusive. Decodes frame by frame: memory stays flat."""
+    def profile(self, clip: FrameSource, measure: Measurer = measure_clip) -> Profile:
+        """Profile ≤ ``max_frames`` frames, uniform and end-inclusive."""
         indices = uniform_indices(clip.n_frames, self.max_frames)
-        rows = [paper_channels(clip.frames([index])[0]) for index in indices]
-        raw = dict(zip(PaperChannels._fields, np.asarray(rows, dtype=np.float64).T, strict=True))
+        columns = measure(clip, indices).T[: len(PaperChannels._fields)]  # the first measures are the paper's channels
+        raw = dict(zip(PaperChannels._fields, columns, strict=True))
         disturbance = np.mean([min_max(values) for values in raw.values()], axis=0)
         return Profile(tuple(indices), disturbance, raw)
+
+
+class Absolute:
+    """Channels by fixed constants, and the yield of each tool that a calibration ties to them.
+
+    Args:
+        max_frames: frames that are profiled, uniform and end-inclusive.
+        calibration: name or path of a calibration; null for none, frame reliability is then 1 − d.
+
+    Raises:
+        DataError: there is no such calibration, or it is broken.
+    """
+
+    name = "absolute"
+    channels = "absolute"
+
+    def __init__(self, max_frames: int = 64, calibration: str | None = "boxworld"):
+        self.max_frames = max_frames
+        self.calibration = None if calibration is None else load_calibration(calibration, "absolute")
+
+    def profile(self, clip: FrameSource, measure: Measurer = measure_clip) -> Profile:
+        """Profile ≤ ``max_frames`` frames: d is the strongest harm ramp, ``raw`` the first ramp of each channel."""
+        return _profile(clip, self.max_frames, measure, absolute_ramps, self.calibration)
+
+
+class Relative:
+    """As ``Absolute``, but with glare, blur and occlusion seen against the rest of the clip: for real footage.
+
+    Args:
+        max_frames: frames that are profiled, uniform and end-inclusive.
+        calibration: name or path of a calibration; null for none, frame reliability is then 1 − d.
+
+    Raises:
+        DataError: there is no such calibration, or it is broken.
+    """
+
+    name = "relative"
+    channels = "relative"
+
+    def __init__(self, max_frames: int = 64, calibration: str | None = "boxworld"):
+        self.max_frames = max_frames
+        self.calibration = None if calibration is None else load_calibration(calibration, "relative")
+
+    def profile(self, clip: FrameSource, measure: Measurer = measure_clip) -> Profile:
+        """Profile ≤ ``max_frames`` frames: d is the strongest harm ramp, ``raw`` the first ramp of each channel."""
+        return _profile(clip, self.max_frames, measure, relative_ramps, self.calibration)
+
+
+class Oracle:
+    """A yardstick, no method: it is told which frames a corruption touched. Reliability is 1 − touched.
+
+    No upper bound: it rejects harmless touched frames too. Channels, for routing, are those of ``Relative``.
+    """
+
+    name = "oracle"
+    channels = "relative"
+
+    def __init__(self, max_frames: int = 64):
+        self.max_frames = max_frames
+
+    def profile(self, clip: FrameSource, measure: Measurer = measure_clip) -> Profile:
+        """Profile ≤ ``max_frames`` frames; a clip that no corruption lies over is reliable throughout."""
+        measured = _profile(clip, self.max_frames, measure, relative_ramps, None)
+        touched = _touched(clip)[list(measured.indices)]
+        return Profile(measured.indices, touched.astype(np.float64), measured.raw, measured.ramps)
+
+
+def _profile(
+    clip: FrameSource,
+    max_frames: int,
+    measure: Measurer,
+    ramps_of: Callable[[np.ndarray], np.ndarray],
+    calibration: Calibration | None,
+) -> Profile:
+    """Measure, channel by channel, and predict each tool's yield."""
+    indices = uniform_indices(clip.n_frames, max_frames)
+    ramps = ramps_of(measure(clip, indices))
+    features = dict(zip(RAMPS, ramps.T, strict=True))
+    tools = {} if calibration is None else calibration.tools
+    yields = {name: tool.yield_model.predict(features) for name, tool in tools.items()}
+    raw = {channel: features[f"{channel}1"] for channel in CHANNELS}
+    return Profile(tuple(indices), ramps[:, 1::2].max(axis=1), raw, ramps, yields)
+
+
+def _touched(clip: FrameSource) -> np.ndarray:
+    """bool [n_frames]: frames that some corruption changed; corruptions can lie over each other."""
+    touched = np.zeros(clip.n_frames, dtype=bool)
+    while hasattr(clip, "touched"):
+        touched |= clip.touched
+        clip = clip.source
+    return touched
