@@ -8,15 +8,20 @@ import numpy as np
 import pytest
 
 from tests.unit.fakes import ArraySource
-from trustvid.agent.pipeline import Method, Pipeline, Question, View, drive, read_answer, read_decomposition
+from trustvid.agent.method import Method, Question, View
+from trustvid.agent.pipeline import Pipeline, drive
 from trustvid.agent.prompting import Prompts
-from trustvid.agent.routing import Fixed, Table
-from trustvid.agent.synthesis import Tiered, Uniform
+from trustvid.agent.replies import read_answer, read_decomposition, read_routing
+from trustvid.agent.routing import ByPolicy, Fixed, Table
+from trustvid.agent.synthesis import LogOdds, Tiered, Uniform
 from trustvid.agent.trajectory import Trajectory
-from trustvid.reliability.confidence import Intrinsic, PaperConfidence
-from trustvid.reliability.profile import Off, Paper
-from trustvid.reliability.selection import PaperTopK
+from trustvid.errors import ConfigError
+from trustvid.reliability.confidence import Calibrated, Intrinsic, PaperConfidence
+from trustvid.reliability.profile import Off, Paper, Profile, Relative
+from trustvid.reliability.selection import Anchored, PaperTopK
 from trustvid.reliability.selection import Uniform as UniformGrid
+from trustvid.tools.assess_quality import AssessQuality, stored_measurer
+from trustvid.tools.cache import ToolCache
 from trustvid.tools.evidence import Observation, SubQuery
 from trustvid.tools.executor import Executor
 
@@ -185,3 +190,145 @@ def test_numeric_and_free_answers():
 def test_a_method_refuses_what_it_does_not_know():
     with pytest.raises(ValueError, match="expected tools, none or chance"):
         Method("guess", 8, Off(), UniformGrid(), Intrinsic(), Fixed(), Uniform())
+    with pytest.raises(ValueError, match=r"frames=16; its selection keeps 4 to 12"):
+        Method("tools", 16, Paper(), PaperTopK(), PaperConfidence(), Table(), Tiered())
+    with pytest.raises(ValueError, match=r"confidence.channels=absolute does not fit reliability, .* relative"):
+        Method("tools", 8, Relative(), Anchored(), Calibrated(channels="absolute"), Fixed(), LogOdds())
+
+
+BLIND = {
+    "reliability": Off(),
+    "selection": UniformGrid(),
+    "confidence": Intrinsic(),
+    "routing": Fixed(),
+    "synthesis": Uniform(),
+}
+ANCHORED = {
+    "reliability": Relative(),
+    "selection": Anchored(),
+    "confidence": Calibrated(),
+    "routing": Fixed(),
+    "synthesis": LogOdds(),
+}
+
+
+def test_anchored_without_reliability_is_exactly_blind():
+    replies = (ASK, "<answer>A</answer>")
+    flat, blind = (
+        drive(paper(executor(), **parts).run(QUESTION, View(clip())), Talker(*replies))
+        for parts in (ANCHORED | {"reliability": Off()}, BLIND)
+    )
+    assert flat == blind
+
+
+def test_anchored_judges_every_observation_and_is_told_what_was_done_about_frames():
+    talker = Talker(ASK, "<answer>A</answer>")
+    trajectory = drive(paper(executor(), **ANCHORED).run(QUESTION, View(clip())), talker)
+    (evidence,) = trajectory.evidence
+    given = [seen.confidence for seen in evidence.observations]
+    assert all(0 < c < 1 for c in given) and evidence.confidence == pytest.approx(np.mean(given), abs=1e-3)
+    assert f"{given[0]:.2f}" in talker.requests[-1].messages[-1].text, "the policy sees the confidence, not the score"
+    assert [call.tool for call in trajectory.frame_calls] == ["assess_quality", "select_frames"]
+    assert trajectory.cost == pytest.approx(0.25 + 0.10 + 0.15)
+    assert Trajectory.from_json(json.loads(json.dumps(trajectory.to_json()))) == trajectory
+
+
+class Doubtful(Reader):
+    """Unsure of what it reads in the first frames, sure later."""
+
+    def observe(self, batch, query, words):
+        return [
+            [Observation(i, t, "text", "CAFE" if i % 2 else "BANK", 0.9 if i in (5, 9) else 0.3, (0.1, 0.1, 0.2, 0.2))]
+            for i, t in zip(batch.indices, batch.times, strict=True)
+        ]
+
+    def summarise(self, observations):
+        best = max(observations, key=lambda seen: seen.score)
+        return best.label, sum(seen.score for seen in observations) / len(observations)
+
+
+def test_a_doubtful_call_is_repeated_once_on_frames_of_the_pool_and_the_surer_look_is_kept():
+    parts = BLIND | {"selection": UniformGrid()}
+    talker = Talker(ASK, "<answer>A</answer>")
+    refining = Pipeline(Method("tools", 3, **parts, refine=True), executor(Doubtful()), Prompts("full"))
+    trajectory = drive(refining.run(QUESTION, View(clip())), talker)
+    (evidence,) = trajectory.evidence
+    (retrieved,) = trajectory.frame_calls
+    assert trajectory.frames == (0, 14, 29) and retrieved.tool == "retrieve_frames"
+    assert len(retrieved.frames) == 4 and not set(retrieved.frames) & set(trajectory.frames)
+    assert evidence.calls == 2 == trajectory.calls and evidence.cost == pytest.approx(0.5)
+    assert trajectory.cost == pytest.approx(0.5 + 0.2)
+    once = Pipeline(Method("tools", 3, **parts), executor(Doubtful()), Prompts("full"))
+    first = drive(once.run(QUESTION, View(clip())), Talker(ASK, "<answer>A</answer>"))
+    assert first.calls == 1 and first.frame_calls == ()
+    assert evidence.confidence >= first.evidence[0].confidence
+    if evidence.result != first.evidence[0].result:
+        assert "another look, less sure, said" in talker.requests[-1].messages[-1].text
+
+
+def test_a_sure_call_is_not_repeated():
+    sure = Pipeline(Method("tools", 3, **BLIND, refine=True), executor(), Prompts("full"))
+    assert drive(sure.run(QUESTION, View(clip())), Talker(ASK, "<answer>A</answer>")).calls == 1
+
+
+def test_the_policy_routes_among_the_candidates_and_the_table_steps_in():
+    two = json.dumps([{"sub_query": "Which word?", "type": "text"}, {"sub_query": "Where?", "type": "spatial"}])
+    other = Reader()
+    other.name = "caption_frame"
+    tools = Executor({"read_text": Reader(), "caption_frame": other}, cache=None, time_limit_s=5.0)
+    pipeline = paper(tools, routing=ByPolicy())
+    talker = Talker(two, "1 text blur caption_frame\n2 spatial blur read_text", "<answer>A</answer>")
+    trajectory = drive(pipeline.run(QUESTION, View(clip())), talker)
+    asked = talker.requests[1].messages[-1].text
+    assert "1. text: Which word? | tools: read_text (cost 0.25), caption_frame (cost 0.25)" in asked
+    assert [item.tool for item in trajectory.evidence] == ["caption_frame", "caption_frame"]
+    assert not trajectory.routing_ok, "read_text is no candidate for a spatial demand"
+    with pytest.raises(ConfigError, match=r"route\.j2"):
+        Pipeline(pipeline.method, tools, OldPrompts())
+
+
+class OldPrompts:
+    """A folder of prompts from before there was a routing turn."""
+
+    folder = "old"
+
+    def __contains__(self, role):
+        return role != "route"
+
+
+def test_routing_replies_are_read_line_by_line():
+    candidates = [("read_text", "caption_frame"), ("detect_objects", "caption_frame"), ("read_text",)]
+    reply = (
+        "<think>1 text caption_frame?</think>Sure:\n1. text blur read_text\n2) spatial, blur -> caption_frame\n9 x y"
+    )
+    assert read_routing(reply, candidates) == ["read_text", "caption_frame", None]
+    assert read_routing("1 text read_text\n1 text caption_frame", candidates)[0] == "read_text", "the first line counts"
+    assert read_routing("", candidates) == [None, None, None]
+
+
+def test_measures_are_stored_like_any_tool_output(tmp_path):
+    tools = Executor({"assess_quality": AssessQuality()}, ToolCache(tmp_path), time_limit_s=5.0)
+    source = clip()
+    view = View(source, stored_measurer(tools))
+    first = view.profile(Relative())
+    source.frames = None  # a second profile decodes nothing
+    again = View(source, stored_measurer(tools)).profile(Relative())
+    assert again.ramps.tobytes() == first.ramps.tobytes() == Relative().profile(clip()).ramps.tobytes()
+
+
+def test_each_tool_can_have_frames_of_its_own():
+    n = 30
+    bad_for_reading = np.where(np.arange(n) % 2 == 0, 0.05, 0.9)
+    profile = Profile(
+        tuple(range(n)),
+        np.zeros(n),
+        {},
+        np.zeros((n, 10)),
+        {"read_text": bad_for_reading, "detect_objects": np.ones(n)},
+    )
+    own = Pipeline(Method("tools", 4, **ANCHORED, per_tool_frames=True), executor(), Prompts("full"))
+    common = Pipeline(Method("tools", 4, **ANCHORED), executor(), Prompts("full"))
+    view = View(clip())
+    assert own.frames_for("read_text", view, profile, (0, 10, 20, 29)) != (0, 10, 20, 29)
+    assert all(f % 2 for f in own.frames_for("read_text", view, profile, (0, 10, 20, 29)))
+    assert common.frames_for("read_text", view, profile, (0, 10, 20, 29)) == (0, 10, 20, 29)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from trustvid.agent.prompting import Prompts
-from trustvid.agent.routing import TABLE_18, Fixed, Table
-from trustvid.agent.synthesis import Link, Tiered, Uniform, link_words, match_word, tier_of
+from trustvid.agent.routing import CANDIDATES, TABLE_18, Fixed, Random, Table, column_of
+from trustvid.agent.synthesis import Link, LogOdds, Tiered, Uniform, link_words, match_word, tier_of
 from trustvid.errors import ConfigError
 from trustvid.tools.evidence import TOOL_NAMES, Evidence, Observation, SubQuery
 
@@ -15,7 +18,10 @@ THREE = ("read_text", "detect_objects", "recognize_action")
 
 def test_the_routing_table_is_the_papers():
     everything = TOOL_NAMES
-    route = Table().route
+
+    def route(kind, disturbance, available):
+        return Table().route(SubQuery("?", kind), disturbance, available)
+
     assert [route("spatial", d, everything) for d in ("clean", "blur", "brightness", "occlusion")] == [
         "detect_objects",
         "caption_frame",
@@ -31,14 +37,38 @@ def test_the_routing_table_is_the_papers():
 @pytest.mark.parametrize("kind", sorted(TABLE_18))
 @pytest.mark.parametrize("disturbance", ["clean", "blur", "brightness", "occlusion"])
 def test_with_three_tools_every_type_still_finds_one(kind, disturbance):
-    assert Table().route(kind, disturbance, THREE) in THREE
+    assert Table().route(SubQuery("?", kind), disturbance, THREE) in THREE
 
 
 def test_fixed_routing_ignores_the_disturbance_and_bad_names_are_refused():
-    assert Fixed().route("text", "blur", TOOL_NAMES) == "read_text"
+    text = SubQuery("What is written there?", "text")
+    assert Fixed().route(text, "blur", TOOL_NAMES) == "read_text"
     with pytest.raises(ValueError, match="known: clean, blur"):
-        Table().route("text", "fog", TOOL_NAMES)
-    assert Table().route("text", "clean", ("detect_objects",)) == "read_text", "the executor reports what is missing"
+        Table().route(text, "fog", TOOL_NAMES)
+    assert Table().route(text, "clean", ("detect_objects",)) == "read_text", "the executor reports what is missing"
+
+
+def test_our_channels_find_their_column_of_the_table():
+    assert [column_of(name) for name in ("noise", "glare", "dark", "blur", "occlusion", "clean")] == [
+        "blur",
+        "brightness",
+        "brightness",
+        "blur",
+        "occlusion",
+        "clean",
+    ]
+    for kind in TABLE_18:
+        assert {column_of(name) for name in ("noise", "glare", "dark")} <= TABLE_18[kind].keys()
+
+
+def test_random_routing_is_a_draw_of_the_sub_query_alone():
+    queries = [SubQuery(f"Where is thing {i}?", "spatial") for i in range(60)]
+    drawn = [Random(0).route(query, "clean", TOOL_NAMES) for query in queries]
+    assert drawn == [Random(0).route(query, "clean", TOOL_NAMES) for query in reversed(queries)][::-1]
+    assert set(drawn) == set(CANDIDATES["spatial"]) and 15 < drawn.count("detect_objects") < 45
+    assert drawn != [Random(1).route(query, "clean", TOOL_NAMES) for query in queries]
+    assert Random(0).route(queries[0], "clean", ("detect_objects",)) == "detect_objects"
+    assert Random(0).route(SubQuery("?", "text"), "clean", ("detect_objects",)) == "read_text", "told as missing"
 
 
 @pytest.mark.parametrize(
@@ -116,3 +146,35 @@ def test_a_missing_prompt_folder_says_what_is_missing_and_what_exists(tmp_path):
     (tmp_path / "system.j2").write_text("x")
     with pytest.raises(ConfigError, match=r"decompose\.j2 .*synthesise\.j2 .*not found; shipped: compact, full"):
         Prompts(str(tmp_path))
+
+
+def sure(observation: Observation, confidence: float | None) -> Observation:
+    return replace(observation, confidence=confidence)
+
+
+def test_log_odds_let_one_sure_reading_outvote_two_doubtful_ones():
+    boxes = evidence("detect_objects", "spatial", [thing("red box", 0, 0.1), thing("blue box", 5, 0.5)])
+    readings = [(text("CAFE", 0, 0.1), 0.97), (text("CAFE", 5, 0.5), 0.05), (text("CAFF", 5, 0.52), 0.06)]
+    reads = evidence("read_text", "text", [sure(reading, c) for reading, c in readings])
+    (link,) = LogOdds().link([reads, boxes], ["CAFE"])
+    votes = [math.log(c / (1 - c)) + math.log(23) for c in (0.97, 0.05, 0.06)]
+    assert (link.word, link.thing) == ("CAFE", "red box")
+    assert (link.votes, link.total) == (pytest.approx(votes[0]), pytest.approx(sum(votes)))
+    (plain,) = Uniform().link([reads, boxes], ["CAFE"])
+    assert plain.thing == "blue box", "two votes against one"
+
+
+def test_a_reading_worse_than_chance_has_no_vote_and_no_confidence_is_one_vote():
+    boxes = evidence("detect_objects", "spatial", [thing("red box", 0, 0.1)])
+    assert LogOdds().link([evidence("read_text", "text", [sure(text("CAFE", 0, 0.1), 0.02)]), boxes], ["CAFE"]) == []
+    unknown = evidence("read_text", "text", [text("CAFE", 0, 0.1)])
+    assert LogOdds().link([unknown, boxes], ["CAFE"]) == Uniform().link([unknown, boxes], ["CAFE"])
+    with pytest.raises(ValueError, match="at least 2"):
+        LogOdds(alternatives=1)
+
+
+def test_confidences_of_single_observations_count_in_log_odds_alone():
+    reads = evidence("read_text", "text", [sure(text("CAFE", 0, 0.1), 0.4)])
+    assert LogOdds().sort([reads])[0].observations[0].weight == 0.4
+    for synthesis in (Uniform(), Tiered()):
+        assert synthesis.sort([reads])[0].observations[0].weight == 0.9, "the tool's own score"

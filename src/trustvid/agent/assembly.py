@@ -27,11 +27,12 @@ def build_pipelines(config: Mapping[str, Any], cache_dir: Path | None) -> dict[s
 
 
 def build_executor(config: Mapping[str, Any], cache_dir: Path | None) -> Executor:
-    """The config's tools behind one executor and one cache; arguments as of :func:`build_pipelines`."""
+    """The config's tools and assess_quality behind one executor and one cache; arguments as :func:`build_pipelines`."""
+    from trustvid.tools.assess_quality import AssessQuality
     from trustvid.tools.cache import ToolCache
     from trustvid.tools.executor import Executor
 
-    tools = [build(node) for node in config["tools"].values()]
+    tools = [AssessQuality(), *(build(node) for node in config["tools"].values())]
     return Executor(
         {tool.name: tool for tool in tools},
         cache=ToolCache(cache_dir) if cache_dir else ToolCache.memory(),

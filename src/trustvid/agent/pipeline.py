@@ -9,111 +9,39 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
-from trustvid.agent import rendering
-from trustvid.agent.numbers import parse_confidence, parse_number
-from trustvid.agent.parsing import parse_choice
+import numpy as np
+
+from trustvid.agent import frame_tools, rendering
+from trustvid.agent.method import Method, Question, View
 from trustvid.agent.prompting import Prompts
-from trustvid.agent.reply_text import parse_json_list
-from trustvid.agent.synthesis import Link, link_words, words_of
-from trustvid.agent.trajectory import Answer, Trajectory
-from trustvid.benchmarks.sample import LETTERS
+from trustvid.agent.replies import read_answer, read_decomposition, read_routing
+from trustvid.agent.routing import CANDIDATES, column_of
+from trustvid.agent.synthesis import words_of
+from trustvid.agent.trajectory import Answer, FrameCall, Trajectory
+from trustvid.errors import ConfigError
 from trustvid.policy.base import Message, Policy, PolicyRequest
+from trustvid.reliability.confidence import Call
 from trustvid.reliability.profile import Profile
 from trustvid.seeding import derive_seed
-from trustvid.tools.evidence import SEMANTIC_TYPES, Evidence, SemanticType, SubQuery
+from trustvid.tools.evidence import SEMANTIC_TYPES, Evidence, Observation, SubQuery
 from trustvid.tools.executor import Executor
-from trustvid.video.source import FrameSource
 
-MAX_SUB_QUERIES = 12
+REFINE_BELOW = 0.4  # θ_refine: a call less sure than this is repeated once (released code)
 
-
-class Estimator(Protocol):
-    """A frame-reliability estimator (config group ``reliability``)."""
-
-    def profile(self, clip: FrameSource) -> Profile: ...
-
-
-class Selector(Protocol):
-    """A frame selector (config group ``selection``)."""
-
-    def select(self, profile: Profile, n_frames: int, k: int) -> tuple[int, ...]: ...
-
-
-class ConfidenceRule(Protocol):
-    """A tool-confidence rule (config group ``confidence``)."""
-
-    def confidence(self, intrinsic: float, disturbance: Sequence[float]) -> float: ...
-
-
-class Router(Protocol):
-    """A tool router (config group ``routing``)."""
-
-    def route(self, kind: SemanticType, disturbance: str, available: Sequence[str]) -> str: ...
-
-
-class Synthesis(Protocol):
-    """An evidence synthesis (config group ``synthesis``)."""
-
-    def sort(self, evidence: Sequence[Evidence]) -> list[Evidence]: ...
-
-
-@dataclass(frozen=True)
-class Method:
-    """A preset of the pipeline (config group ``methods``).
-
-    Attributes:
-        evidence: "tools" runs the whole pipeline; "none" asks the policy without any evidence; "chance" picks an
-            option by a seeded draw and asks nobody.
-        frames: K, frames handed to policy and tools.
-    """
-
-    evidence: str
-    frames: int
-    reliability: Estimator
-    selection: Selector
-    confidence: ConfidenceRule
-    routing: Router
-    synthesis: Synthesis
-
-    def __post_init__(self) -> None:
-        if self.evidence not in ("tools", "none", "chance"):
-            raise ValueError(f"method.evidence={self.evidence!r}; expected tools, none or chance")
-        if self.frames < 1:
-            raise ValueError(f"method.frames={self.frames}; expected at least 1")
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked: no truth, no path, no id of the sample's file (tools and policy see nothing else)."""
-
-    text: str
-    options: tuple[str, ...] = ()
-    numeric: bool = False
-
-    @property
-    def letters(self) -> tuple[str, ...]:
-        """The letters of the options."""
-        return tuple(LETTERS[: len(self.options)])
+Turns = Generator[PolicyRequest, str, Trajectory]
 
 
 @dataclass
-class View:
-    """One condition of a clip with what was already measured on it, so that methods and questions share profiles."""
+class _Pass:
+    """What one pass works on and has done so far."""
 
-    clip: FrameSource
-    profiles: dict[int, Profile] = field(default_factory=dict)
-
-    def profile(self, estimator: Estimator) -> Profile:
-        """The profile of an estimator instance, measured once."""
-        key = id(estimator)
-        if key not in self.profiles:
-            self.profiles[key] = estimator.profile(self.clip)
-        return self.profiles[key]
-
-
-Turns = Generator[PolicyRequest, str, Trajectory]
+    question: Question
+    view: View
+    profile: Profile
+    frames: tuple[int, ...]
+    words: tuple[str, ...]
+    frame_calls: list[FrameCall] = field(default_factory=list)
 
 
 class Pipeline:
@@ -123,9 +51,16 @@ class Pipeline:
         method: the preset.
         executor: runs the tools.
         prompts: the policy's prompts.
+
+    Raises:
+        ConfigError: the policy is to choose tools and the prompts do not say how to ask it.
     """
 
     def __init__(self, method: Method, executor: Executor, prompts: Prompts):
+        if method.routing.asks_policy and "route" not in prompts:
+            raise ConfigError(
+                [f"routing=policy needs a prompt route.j2 in {prompts.folder}; add it, or use routing=table"]
+            )
         self.method, self.executor, self.prompts = method, executor, prompts
 
     def run(self, question: Question, view: View) -> Turns:
@@ -138,73 +73,148 @@ class Pipeline:
             return _chance(question)
         clip = view.clip
         conversation = [Message("system", self.prompts.render("system"))]
-        asked = rendering.question_block(question.text, question.letters, question.options)
         if self.method.evidence == "none":
-            conversation.append(Message("user", f"{asked}\n\n{self._synthesis_prompt(question, [], [], clip, ())}"))
+            nothing = self._synthesis_prompt(question, "## Evidence\nnone was gathered")
+            conversation.append(Message("user", f"{_asked(question)}\n\n{nothing}"))
             reply = yield PolicyRequest(tuple(conversation), clip)
             conversation.append(Message("assistant", reply))
             return Trajectory((), (), "unknown", (), (), True, tuple(conversation), read_answer(reply, question))
 
-        profile = view.profile(self.method.reliability)
-        frames = self.method.selection.select(profile, clip.n_frames, self.method.frames)
-        first = self.prompts.render(
-            "decompose",
-            question=asked,
-            frames=rendering.frames_block(clip, frames),
-            profile=rendering.profile_block(profile, frames),
-        )
-        conversation.append(Message("user", first, frames))
+        work = self._begin(question, view)
+        conversation.append(Message("user", self._decomposition_prompt(work), work.frames))
         reply = yield PolicyRequest(tuple(conversation), clip)
         conversation.append(Message("assistant", reply))
         sub_queries, understood = read_decomposition(reply, question)
 
-        words = words_of(question.text, *question.options)
-        evidence = [self._call(query, clip, frames, profile, words) for query in sub_queries]
+        tools, routed = self._route(sub_queries, work), True
+        if self.method.routing.asks_policy:
+            conversation.append(Message("user", self._routing_prompt(sub_queries, work)))
+            reply = yield PolicyRequest(tuple(conversation), clip)
+            conversation.append(Message("assistant", reply))
+            chosen = read_routing(reply, [self._candidates(query) for query in sub_queries])
+            routed = None not in chosen
+            tools = [mine or fallback for mine, fallback in zip(chosen, tools, strict=True)]
+
+        evidence = [self._call(query, tool, work) for query, tool in zip(sub_queries, tools, strict=True)]
         evidence = self.method.synthesis.sort(evidence)
-        last = self._synthesis_prompt(question, evidence, link_words(evidence, words), clip, frames)
-        conversation.append(Message("user", last))
+        links = self.method.synthesis.link(evidence, work.words)
+        block = rendering.evidence_block(evidence, links, clip, work.frames)
+        conversation.append(Message("user", self._synthesis_prompt(question, block)))
         reply = yield PolicyRequest(tuple(conversation), clip)
         conversation.append(Message("assistant", reply))
+        measured = work.profile.disturbance is not None
         return Trajectory(
-            frames=frames,
-            reliability=tuple(1.0 - d for d in profile.disturbance_of(frames)),
-            dominant=profile.dominant(frames) if profile.disturbance is not None else "unknown",
+            frames=work.frames,
+            reliability=work.profile.reliability_of(work.frames) if measured else (),
+            dominant=work.profile.dominant(work.frames) if measured else "unknown",
             sub_queries=tuple(sub_queries),
             evidence=tuple(evidence),
             decomposition_ok=understood,
             messages=tuple(conversation),
             answer=read_answer(reply, question),
+            frame_calls=tuple(work.frame_calls),
+            routing_ok=routed,
         )
 
-    def _call(
-        self, query: SubQuery, clip: FrameSource, frames: tuple[int, ...], profile: Profile, words: Sequence[str]
-    ) -> Evidence:
-        """Route and run one sub-query; set d and the method's confidence."""
-        dominant = profile.dominant(frames)
-        tool = self.method.routing.route(query.type, dominant, tuple(self.executor.tools))
-        evidence = self.executor.run(tool, query, clip, frames, words)
-        disturbance = profile.disturbance_of(evidence.frames)
-        confidence = self.method.confidence.confidence(evidence.intrinsic, disturbance)
-        return replace(evidence, disturbance=disturbance, confidence=confidence)
+    # -- frames ----------------------------------------------------------------------------------------------------
 
-    def _synthesis_prompt(
-        self,
-        question: Question,
-        evidence: Sequence[Evidence],
-        links: Sequence[Link],
-        clip: FrameSource,
-        frames: Sequence[int],
-    ) -> str:
+    def _begin(self, question: Question, view: View) -> _Pass:
+        """Profile the clip and select frames."""
+        profile = view.profile(self.method.reliability)
+        frames = self.method.selection.select(profile, view.clip.n_frames, self.method.frames)
+        work = _Pass(question, view, profile, frames, words_of(question.text, *question.options))
+        if profile.disturbance is not None:
+            work.frame_calls += [frame_tools.assessed(profile), frame_tools.selected(profile, frames)]
+        return work
+
+    def frames_for(self, tool: str, view: View, profile: Profile, selected: tuple[int, ...]) -> tuple[int, ...]:
+        """Source indices handed to a tool: the selected ones, unless the method or the tool's kind says otherwise."""
+        n_frames, k = view.clip.n_frames, self.method.frames
+        known = self.executor.tools.get(tool)
+        if known is not None and known.span == "pair":
+            return self.method.selection.around(selected, n_frames, k)
+        if self.method.per_tool_frames and tool in profile.yields:
+            own = replace(profile, disturbance=1.0 - profile.yields[tool], yields={})
+            return self.method.selection.select(own, n_frames, k)
+        return selected
+
+    def tools_in_use(self, profile: Profile, selected: tuple[int, ...]) -> list[str]:
+        """Installed tools that sub-queries may be sent to on these frames: what is worth computing in advance."""
+        if self.method.routing.asks_policy:
+            wanted = {tool for tools in CANDIDATES.values() for tool in tools}
+        else:
+            column, available = column_of(profile.dominant(selected)), tuple(self.executor.tools)
+            queries = [SubQuery("", kind) for kind in SEMANTIC_TYPES]
+            wanted = {self.method.routing.route(query, column, available) for query in queries}
+        return [name for name in self.executor.tools if name in wanted]
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def _candidates(self, query: SubQuery) -> list[str]:
+        return [tool for tool in CANDIDATES[query.type] if tool in self.executor.tools]
+
+    def _route(self, queries: Sequence[SubQuery], work: _Pass) -> list[str]:
+        """The tool for each sub-query by the method's own rule."""
+        dominant = work.profile.dominant(work.frames)
+        available = tuple(self.executor.tools)
+        return [self.method.routing.route(query, column_of(dominant), available) for query in queries]
+
+    def _call(self, query: SubQuery, tool: str, work: _Pass) -> Evidence:
+        """One call; where it is unsure, the method refines, and the pool is not empty, once more on pool frames."""
+        frames = self.frames_for(tool, work.view, work.profile, work.frames)
+        first = self._judged(self.executor.run(tool, query, work.view.clip, frames, work.words), work.profile)
+        if not self.method.refine or first.confidence >= REFINE_BELOW:
+            return first
+        more = frame_tools.retrieved(work.profile, frames)
+        if more is None:
+            return first
+        work.frame_calls.append(more)
+        second = self._judged(self.executor.run(tool, query, work.view.clip, more.frames, work.words), work.profile)
+        kept, other = (second, first) if second.confidence > first.confidence else (first, second)
+        note = "" if kept.result == other.result else f"another look, less sure, said: {other.result}"
+        return replace(kept, calls=2, cost=first.cost + second.cost, note=note)
+
+    def _judged(self, evidence: Evidence, profile: Profile) -> Evidence:
+        """The evidence with d of its frames and the confidences of the method's rule."""
+        disturbance = profile.disturbance_of(evidence.frames)
+        judged = self.method.confidence.judge(_as_call(evidence, profile, disturbance))
+        observations = evidence.observations
+        if judged.observations is not None:
+            observations = tuple(
+                replace(seen, confidence=round(c, 4)) for seen, c in zip(observations, judged.observations, strict=True)
+            )
+        return replace(evidence, observations=observations, disturbance=disturbance, confidence=judged.call)
+
+    # -- prompts ---------------------------------------------------------------------------------------------------
+
+    def _decomposition_prompt(self, work: _Pass) -> str:
+        return self.prompts.render(
+            "decompose",
+            question=_asked(work.question),
+            frames=rendering.frames_block(work.view.clip, work.frames),
+            profile=rendering.profile_block(work.profile, work.frames),
+        )
+
+    def _routing_prompt(self, queries: Sequence[SubQuery], work: _Pass) -> str:
+        costs = {name: tool.cost for name, tool in self.executor.tools.items()}
+        dominant = column_of(work.profile.dominant(work.frames))
+        return self.prompts.render(
+            "route",
+            sub_queries=rendering.sub_queries_block(queries, [self._candidates(q) for q in queries], costs),
+            disturbance=dominant,
+        )
+
+    def _synthesis_prompt(self, question: Question, evidence: str) -> str:
         return self.prompts.render(
             "synthesise",
-            evidence=rendering.evidence_block(evidence, links, clip, frames),
+            evidence=evidence,
             letters=rendering.letter_range(question.letters),
             numeric=question.numeric,
         )
 
 
 def drive(turns: Turns, policy: Policy) -> Trajectory:
-    """Run one pipeline to its end with a policy."""
+    """Run one trajectory to its end, one policy turn at a time."""
     try:
         request = next(turns)
         while True:
@@ -213,39 +223,30 @@ def drive(turns: Turns, policy: Policy) -> Trajectory:
         return stop.value
 
 
-def read_decomposition(reply: str, question: Question) -> tuple[list[SubQuery], bool]:
-    """Sub-queries of a decomposition reply, at most 12, and whether it could be read.
+def _as_call(evidence: Evidence, profile: Profile, disturbance: tuple[float, ...]) -> Call:
+    """The numbers of a call that a confidence rule may look at."""
+    seen = evidence.observations
+    ramps = None
+    if profile.ramps is not None and seen:
+        ends = [int(one.values.get("end_frame", one.frame)) for one in seen]
+        ramps = np.maximum(profile.ramps_at([one.frame for one in seen]), profile.ramps_at(ends))
+    return Call(
+        tool=evidence.tool,
+        intrinsic=evidence.intrinsic,
+        disturbance=disturbance,
+        scores=np.array([one.score for one in seen]),
+        areas=np.array([_area(one) for one in seen]),
+        clipped=np.array([one.values.get("clipped", 0.0) for one in seen]),
+        ramps=ramps if seen else profile.ramps,
+    )
 
-    An unreadable reply makes the question itself one spatial sub-query.
 
-    Entries without a known type or without words are left out; a list with none left counts as unreadable.
-    """
-    entries = parse_json_list(reply) or []
-    queries = [
-        SubQuery(str(entry["sub_query"]).strip(), entry["type"])
-        for entry in entries
-        if isinstance(entry, dict) and entry.get("type") in SEMANTIC_TYPES and str(entry.get("sub_query") or "").strip()
-    ]
-    if not queries:
-        return [SubQuery(question.text, "spatial")], False
-    return queries[:MAX_SUB_QUERIES], True
+def _area(seen: Observation) -> float:
+    return (seen.box[2] - seen.box[0]) * (seen.box[3] - seen.box[1]) if seen.box else 0.0
 
 
-def read_answer(reply: str, question: Question) -> Answer:
-    """The policy's last turn as an answer; what cannot be read is "unparsed", never a guess."""
-    confidence = parse_confidence(reply)
-    source = "stated" if confidence is not None else None
-    if question.options:
-        choice = parse_choice(reply, question.options)
-        status = choice.status if choice.status in ("ok", "abstained") else "unparsed"
-        return Answer(choice.letter, status, confidence, source)
-    if question.numeric:
-        number = parse_number(reply)
-        return Answer(
-            None if number is None else repr(number), "unparsed" if number is None else "ok", confidence, source
-        )
-    text = reply.rpartition("<answer>")[2].partition("</answer>")[0].strip()
-    return Answer(text or None, "ok" if text else "unparsed", confidence, source)
+def _asked(question: Question) -> str:
+    return rendering.question_block(question.text, question.letters, question.options)
 
 
 def _chance(question: Question) -> Trajectory:

@@ -1,4 +1,4 @@
-"""The policy's prompt files: a folder with system.j2, decompose.j2 and synthesise.j2."""
+"""The policy's prompt files: a folder with system.j2, decompose.j2, synthesise.j2, and route.j2 for routing=policy."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class Prompts(PromptFolder):
     """The prompts of the policy.
 
     Args:
-        folder: "full" or "compact" (shipped), or the path of a folder with the three files.
+        folder: "full" or "compact" (shipped), or the path of a folder with the files.
 
-    Slots: ``question``, ``frames``, ``profile`` (decompose); ``evidence``, ``letters`` ("A to E", empty when the
-    question has no options), ``numeric`` (synthesise).
+    Slots: ``question``, ``frames``, ``profile`` (decompose); ``sub_queries``, ``disturbance`` (route); ``evidence``,
+    ``letters`` ("A to E", empty when the question has no options), ``numeric`` (synthesise).
 
     Raises:
         ConfigError: the folder or a file of it is missing.
     """
 
     def __init__(self, folder: str = "full"):
-        super().__init__(folder, SHIPPED, required=ROLES, setting="prompts.folder")
+        super().__init__(folder, SHIPPED, required=ROLES, optional=("route",), setting="prompts.folder")

@@ -6,12 +6,12 @@ results, which the original left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trustvid.agent.synthesis import Link
 from trustvid.reliability.profile import Profile
-from trustvid.tools.evidence import Evidence, Observation
-from trustvid.tools.recognize_action import merge_motion
+from trustvid.tools.evidence import Evidence, Observation, SubQuery
+from trustvid.tools.motion import merge_motion
 from trustvid.video.source import FrameSource
 
 
@@ -41,11 +41,20 @@ def profile_block(profile: Profile, frames: tuple[int, ...]) -> str:
     """Reliability of the frames shown and the dominant disturbance, or that nothing is known."""
     if profile.disturbance is None:
         return "## Reliability\nnot measured"
-    listed = "; ".join(
-        f"{index}: {1.0 - d:.2f}" for index, d in zip(frames, profile.disturbance_of(frames), strict=True)
-    )
+    listed = "; ".join(f"{index}: {r:.2f}" for index, r in zip(frames, profile.reliability_of(frames), strict=True))
     means = ", ".join(f"{name} {value:.2f}" for name, value in profile.mean_raw(frames).items())
     return f"## Reliability\nframe reliability {listed}\nmean disturbance {means}; dominant: {profile.dominant(frames)}"
+
+
+def sub_queries_block(
+    queries: Sequence[SubQuery], candidates: Sequence[Sequence[str]], costs: Mapping[str, float]
+) -> str:
+    """The numbered sub-queries, each with the tools it may go to and what a call of them costs."""
+    lines = ["## Sub-queries"]
+    for number, (query, tools) in enumerate(zip(queries, candidates, strict=True), 1):
+        listed = ", ".join(f"{tool} (cost {costs[tool]:.2f})" for tool in tools) or "none is installed"
+        lines.append(f"{number}. {query.type}: {query.text} | tools: {listed}")
+    return "\n".join(lines)
 
 
 def evidence_block(
@@ -75,30 +84,40 @@ def evidence_block(
 
 def _evidence_lines(number: int, item: Evidence, clip: FrameSource, selected: Sequence[int]) -> list[str]:
     head = f"[{number}] {item.tool}: {item.sub_query.text}"
-    if item.tier:
+    if item.tier or any(seen.confidence is not None for seen in item.observations):
         head += f" | confidence {item.confidence:.2f}"
     if item.disturbance:
         head += f" | mean d {sum(item.disturbance) / len(item.disturbance):.2f}"
     if item.error:
         return [head, f"  failed ({item.error.kind}): {item.error.message}"]
-    if any(o.kind == "motion" for o in item.observations):
+    moves = any(seen.kind == "motion" for seen in item.observations)
+    if moves:
         looked = f"{len(item.frames)} frames from {item.frames[0]} to {item.frames[-1]}"
-        return [head, f"  looked at {looked}", f"  result: {item.result}", *_motion_lines(item, clip, selected)]
-    looked = " ".join(str(frame) for frame in item.frames)
-    lines = [head, f"  looked at frames {looked}", f"  result: {item.result}"]
+    else:
+        looked = "frames " + " ".join(str(frame) for frame in item.frames)
+    lines = [head, f"  looked at {looked}", f"  result: {item.result}"]
+    lines += [f"  note: {item.note}"] if item.note else []
+    lines += _motion_lines(item, clip, selected) if moves else []
+    # A tool that follows things sees every frame of its window: those shown to the policy are told.
+    return lines + _thing_lines(item, set(selected) if moves else None)
+
+
+def _thing_lines(item: Evidence, only: set[int] | None) -> list[str]:
+    """What was seen in each frame (of ``only``, where given)."""
     by_frame: dict[int, list[Observation]] = {}
-    for observation in item.observations:
-        by_frame.setdefault(observation.frame, []).append(observation)
-    for frame, seen in sorted(by_frame.items()):
-        things = "; ".join(_thing(observation) for observation in seen)
-        lines.append(f"  frame {frame} ({seen[0].time:.2f} s): {things}")
-    return lines
+    for seen in item.observations:
+        if seen.kind in ("object", "text") and (only is None or seen.frame in only):
+            by_frame.setdefault(seen.frame, []).append(seen)
+    return [
+        f"  frame {frame} ({seen[0].time:.2f} s): {'; '.join(_thing(one) for one in seen)}"
+        for frame, seen in sorted(by_frame.items())
+    ]
 
 
-def _thing(observation: Observation) -> str:
-    name = f'"{observation.label}"' if observation.kind == "text" else observation.label
-    place = " ".join(f"{value:.3f}" for value in observation.box) if observation.box else "?"
-    return f"{name} at [{place}] {observation.score:.2f}"
+def _thing(seen: Observation) -> str:
+    name = f'"{seen.label}"' if seen.kind == "text" else seen.label
+    place = " ".join(f"{value:.3f}" for value in seen.box) if seen.box else "?"
+    return f"{name} at [{place}] {seen.weight:.2f}"
 
 
 def _motion_lines(item: Evidence, clip: FrameSource, selected: Sequence[int]) -> list[str]:
@@ -115,7 +134,7 @@ def _motion_lines(item: Evidence, clip: FrameSource, selected: Sequence[int]) ->
 def heading_at(observations: Sequence[Observation], time: float) -> float:
     """Yaw in degrees, right positive, from the clip's start to ``time``; unseen stretches count as no turn."""
     total = 0.0
-    for step in observations:
+    for step in (seen for seen in observations if seen.kind == "motion"):
         end = step.values["end_time"]
         if step.time < time:
             total += step.values["yaw_deg"] * min(1.0, (time - step.time) / max(end - step.time, 1e-9))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from trustvid.tools.evidence import SEMANTIC_TYPES, SemanticType
+from trustvid.seeding import derive_rng
+from trustvid.tools.evidence import SEMANTIC_TYPES, SemanticType, SubQuery
 
 # Table 18 of the paper: type → tool by dominant disturbance; then the type's candidates in the order of the paper.
 TABLE_18: dict[SemanticType, dict[str, str]] = {
@@ -43,6 +44,15 @@ CANDIDATES: dict[SemanticType, tuple[str, ...]] = {
 }
 
 
+# The table knows three disturbances; ours are finer. Noise, like blur, takes small detail and leaves large shapes.
+_COLUMNS = {"noise": "blur", "glare": "brightness", "dark": "brightness"}
+
+
+def column_of(disturbance: str) -> str:
+    """The column of Table 18 for a dominant disturbance: one of ours, or already a column."""
+    return _COLUMNS.get(disturbance, disturbance)
+
+
 def choose_tool(kind: SemanticType, disturbance: str, available: Collection[str]) -> str:
     """The tool of Table 18, or the type's other candidate when that one is not installed.
 
@@ -64,17 +74,48 @@ class Table:
     """Table 18: by semantic type and dominant disturbance of the selected frames."""
 
     name = "table"
+    asks_policy = False
 
-    def route(self, kind: SemanticType, disturbance: str, available: Collection[str]) -> str:
-        """Name of the tool for one sub-query."""
-        return choose_tool(kind, disturbance, available)
+    def route(self, query: SubQuery, disturbance: str, available: Collection[str]) -> str:
+        """Name of the tool for one sub-query; ``disturbance`` is a column of Table 18."""
+        return choose_tool(query.type, disturbance, available)
 
 
 class Fixed:
     """By semantic type alone (the "clean" column of Table 18): routing that ignores disturbance."""
 
     name = "fixed"
+    asks_policy = False
 
-    def route(self, kind: SemanticType, disturbance: str, available: Collection[str]) -> str:
+    def route(self, query: SubQuery, disturbance: str, available: Collection[str]) -> str:
         """Name of the tool for one sub-query; ``disturbance`` is ignored."""
-        return choose_tool(kind, "clean", available)
+        return choose_tool(query.type, "clean", available)
+
+
+class Random:
+    """A seeded draw among the candidates of the type: what routing is worth is measured against it.
+
+    Args:
+        seed: combined with the words of the sub-query and the disturbance, never with order.
+    """
+
+    name = "random"
+    asks_policy = False
+
+    def __init__(self, seed: int = 0):
+        self.seed = seed
+
+    def route(self, query: SubQuery, disturbance: str, available: Collection[str]) -> str:
+        """Name of the tool for one sub-query."""
+        installed = [tool for tool in CANDIDATES[query.type] if tool in available]
+        if not installed:
+            return choose_tool(query.type, disturbance, available)
+        draw = derive_rng(self.seed, "routing", query.text, query.type, disturbance)
+        return installed[int(draw.integers(len(installed)))]
+
+
+class ByPolicy(Table):
+    """The policy chooses among the candidates, told the disturbance and the costs; Table 18 where it cannot be read."""
+
+    name = "policy"
+    asks_policy = True

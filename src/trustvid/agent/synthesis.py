@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
@@ -39,8 +40,12 @@ class Uniform:
     name = "uniform"
 
     def sort(self, evidence: Sequence[Evidence]) -> list[Evidence]:
-        """The evidence as it came."""
-        return list(evidence)
+        """The evidence as it came, without confidences of single observations: they do not count here."""
+        return [_without_confidences(item) for item in evidence]
+
+    def link(self, evidence: Sequence[Evidence], words: Sequence[str]) -> list[Link]:
+        """Which word is written on which thing; every reading has one vote."""
+        return link_words(evidence, words)
 
 
 class Tiered:
@@ -53,8 +58,51 @@ class Tiered:
         sorted_evidence = []
         for item in evidence:
             mean_d = sum(item.disturbance) / len(item.disturbance) if item.disturbance else 0.0
-            sorted_evidence.append(replace(item, tier=tier_of(item.confidence, mean_d)))
+            sorted_evidence.append(replace(_without_confidences(item), tier=tier_of(item.confidence, mean_d)))
         return sorted_evidence
+
+    def link(self, evidence: Sequence[Evidence], words: Sequence[str]) -> list[Link]:
+        """Which word is written on which thing; every reading has one vote."""
+        return link_words(evidence, words)
+
+
+class LogOdds:
+    """No tiers: every observation counts by its confidence, votes are pooled as log-odds.
+
+    A reading that is right with probability c speaks for its word by max(0, logit c + ln(N − 1)): what a right one
+    among N possible words is worth over a chance one. Observations without a confidence have one vote each, so that a
+    method which knows nothing of reliability pools like ``uniform``.
+
+    Args:
+        alternatives: N, how many words a reading could have been.
+    """
+
+    name = "log_odds"
+
+    def __init__(self, alternatives: int = 24):
+        if alternatives < 2:
+            raise ValueError(f"synthesis.alternatives={alternatives}; expected at least 2")
+        self.alternatives = alternatives
+
+    def sort(self, evidence: Sequence[Evidence]) -> list[Evidence]:
+        """The evidence as it came."""
+        return list(evidence)
+
+    def link(self, evidence: Sequence[Evidence], words: Sequence[str]) -> list[Link]:
+        """Which word is written on which thing, by the weight of the readings that say so."""
+        return link_words(evidence, words, self._vote)
+
+    def _vote(self, reading: Observation) -> float:
+        if reading.confidence is None:
+            return 1.0
+        c = min(max(reading.confidence, 0.01), 0.97)
+        return max(0.0, math.log(c / (1 - c)) + math.log(self.alternatives - 1))
+
+
+def _without_confidences(item: Evidence) -> Evidence:
+    if all(seen.confidence is None for seen in item.observations):
+        return item
+    return replace(item, observations=tuple(replace(seen, confidence=None) for seen in item.observations))
 
 
 def words_of(*texts: str) -> tuple[str, ...]:
@@ -77,11 +125,16 @@ def match_word(reading: str, words: Sequence[str]) -> str | None:
     return best[1] if best[0] >= MATCH else None
 
 
-def link_words(evidence: Sequence[Evidence], words: Sequence[str]) -> list[Link]:
-    """Which word is written on which thing: one vote for each reading that lies on a detected box of the same frame.
+def link_words(
+    evidence: Sequence[Evidence], words: Sequence[str], vote: Callable[[Observation], float] = lambda reading: 1.0
+) -> list[Link]:
+    """Which word is written on which thing: a vote for each reading that lies on a detected box of the same frame.
 
-    One-to-one: a thing carries one word and a word stands on one thing; pairs are taken by falling number of votes
-    (then by name). Readings outside every box, and words that are not in the question, take no part.
+    One-to-one: a thing carries one word and a word stands on one thing; pairs are taken by falling sum of votes (then
+    by name). Readings outside every box, and words that are not in the question, take no part.
+
+    Args:
+        vote: what a reading counts, ≥ 0.
     """
     objects: dict[int, list[Observation]] = {}
     for item in evidence:
@@ -95,11 +148,11 @@ def link_words(evidence: Sequence[Evidence], words: Sequence[str]) -> list[Link]
             word = match_word(reading.label, words) if reading.kind == "text" else None
             thing = _thing_under(reading, objects.get(reading.frame, ())) if word else None
             if word and thing:
-                votes[word, thing] = votes.get((word, thing), 0.0) + 1.0
-                totals[word] = totals.get(word, 0.0) + 1.0
+                votes[word, thing] = votes.get((word, thing), 0.0) + vote(reading)
+                totals[word] = totals.get(word, 0.0) + vote(reading)
     links: list[Link] = []
     for (word, thing), count in sorted(votes.items(), key=lambda entry: (-entry[1], entry[0])):
-        if all(word != link.word and thing != link.thing for link in links):
+        if count > 0 and all(word != link.word and thing != link.thing for link in links):
             links.append(Link(word, thing, count, totals[word]))
     return sorted(links, key=lambda link: link.word)
 

@@ -26,6 +26,25 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class FrameCall:
+    """A call of a tool that looks after frames rather than content.
+
+    Attributes:
+        tool: "assess_quality", "select_frames" or "retrieve_frames".
+        result: what came of it, for a reader.
+        confidence: c_intrinsic, 0–1.
+        frames: source indices it measured, selected or retrieved, rising.
+        cost: Table 17.
+    """
+
+    tool: str
+    result: str
+    confidence: float
+    frames: tuple[int, ...]
+    cost: float
+
+
+@dataclass(frozen=True)
 class Trajectory:
     """One pass of the pipeline.
 
@@ -37,6 +56,8 @@ class Trajectory:
         decomposition_ok: False when the policy's decomposition could not be read and the question itself was asked.
         messages: the whole conversation, append-only.
         answer: the outcome.
+        frame_calls: what was done about frames, in order; empty for methods that measure no reliability.
+        routing_ok: False when the policy was to choose tools and at least one choice could not be read.
     """
 
     frames: tuple[int, ...]
@@ -47,11 +68,18 @@ class Trajectory:
     decomposition_ok: bool
     messages: tuple[Message, ...]
     answer: Answer
+    frame_calls: tuple[FrameCall, ...] = ()
+    routing_ok: bool = True
+
+    @property
+    def calls(self) -> int:
+        """Tool calls made for sub-queries, repeated and failed ones included."""
+        return sum(item.calls for item in self.evidence)
 
     @property
     def cost(self) -> float:
-        """Sum of the tool costs (Table 17) of all calls, failed ones included."""
-        return sum(item.cost for item in self.evidence)
+        """Sum of the costs (Table 17) of all calls, failed ones and those about frames included."""
+        return sum(item.cost for item in (*self.frame_calls, *self.evidence))
 
     @property
     def tiers(self) -> dict[str, int]:
@@ -75,6 +103,8 @@ class Trajectory:
             decomposition_ok=record["decomposition_ok"],
             messages=tuple(Message(m["role"], m["text"], tuple(m["frames"])) for m in record["messages"]),
             answer=Answer(**record["answer"]),
+            frame_calls=tuple(FrameCall(**{**c, "frames": tuple(c["frames"])}) for c in record["frame_calls"]),
+            routing_ok=record["routing_ok"],
         )
 
 

@@ -98,8 +98,9 @@ def _evidence(worker: CaptionWorker, clip: FrameSource, frames: tuple[int, ...])
     if worker.executor is None:
         return ""
     found = [
-        worker.executor.run(name, QUERIES.get(name, SubQuery("What is in the video?", "spatial")), clip, frames)
-        for name in worker.executor.tools
+        worker.executor.run(name, query, clip, frames)
+        for name, query in QUERIES.items()
+        if name in worker.executor.tools
     ]
     return evidence_block(found, link_words(found, read_words(found)), clip, frames)
 

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help="video file")
     parser.add_argument("question", help="the question, in quotes")
     parser.add_argument("--options", nargs="+", default=[], metavar="TEXT", help="answer options, each in quotes")
-    parser.add_argument("--method", default="robust_to", help="a preset of conf/methods (default: robust_to)")
+    parser.add_argument("--method", default="anchored", help="a preset of conf/methods (default: anchored)")
     parser.add_argument("--frames", type=int, default=8, help="frames handed to the tools (default: 8)")
     parser.add_argument(
         "--set", nargs="+", default=[], metavar="KEY=VALUE", help="config overrides, e.g. reader=pyav prompts=compact"
@@ -31,10 +31,13 @@ def run(args: argparse.Namespace) -> int:
     from omegaconf import OmegaConf
 
     from trustvid.agent.assembly import build_pipelines
-    from trustvid.agent.pipeline import Question, View, drive
+    from trustvid.agent.method import Question, View
+    from trustvid.agent.pipeline import drive
     from trustvid.benchmarks.sample import LETTERS
     from trustvid.config.compose import compose_config, group_options
     from trustvid.config.schema import build, check_evaluate
+    from trustvid.tools.assess_quality import stored_measurer
+    from trustvid.video.memo import RememberedClip
 
     if args.method not in group_options("methods"):
         raise ConfigError([f"--method {args.method} does not exist; known: {', '.join(group_options('methods'))}"])
@@ -44,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     config = OmegaConf.to_container(_compose(compose_config, overrides), resolve=True)
     check_evaluate(config)
     pipeline = build_pipelines(config, cache_dir=None)[args.method]
-    view = View(build(config["reader"]).open(args.file))
+    view = View(RememberedClip(build(config["reader"]).open(args.file)), stored_measurer(pipeline.executor))
     question = Question(args.question, tuple(args.options))
     trajectory = drive(pipeline.run(question, view), build(config["policy"]))
     if args.json:
@@ -96,7 +99,9 @@ def _strip(profile, trajectory) -> list[str]:
     if profile.disturbance is None:
         return ["Reliability  not measured by this method"]
     blocks = "".join(BLOCKS[min(7, int(r * 8))] for r in profile.reliability)
-    marks = "".join("^" if index in trajectory.frames else " " for index in profile.indices)
+    # A selected frame may lie between two profiled ones: the mark stands under the nearer.
+    marked = {min(profile.indices, key=lambda index: abs(index - frame)) for frame in trajectory.frames}
+    marks = "".join("^" if index in marked else " " for index in profile.indices)
     means = ", ".join(f"{name} {value:.2f}" for name, value in profile.mean_raw(trajectory.frames).items())
     frames = " ".join(str(frame) for frame in trajectory.frames)
     return [
@@ -107,12 +112,13 @@ def _strip(profile, trajectory) -> list[str]:
 
 
 def _evidence(item) -> list[str]:
-    tier = (item.tier or "untiered").upper()
-    head = f"  {tier:<8} {item.tool}  c={item.confidence:.2f}"
+    tier = f"{item.tier.upper():<8} " if item.tier else ""
+    head = f"  {tier}{item.tool}  c={item.confidence:.2f}"
     if item.disturbance:
         head += f"  d={sum(item.disturbance) / len(item.disturbance):.2f}"
     head += f"  cost {item.cost:.2f}"
     text = f"failed ({item.error.kind}): {item.error.message}" if item.error else item.result
+    text += f" ({item.note})" if item.note else ""
     return [head, *textwrap.wrap(text, WIDTH, initial_indent="           ", subsequent_indent="           ")]
 
 

@@ -21,7 +21,7 @@ class AssessQuality:
 
     name = "assess_quality"
     cost = 0.10  # paper Table 17
-    version = "1"
+    version = "2"
     span = "frame"
     reads_query = False
 
