@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,10 @@ from trustvid.config.compose import CONF, compose_config, group_options
 from trustvid.config.entry import comma_hints, unknown_options
 from trustvid.config.schema import build, check_evaluate, components, fits
 from trustvid.errors import ConfigError
+from trustvid.tools.evidence import TOOL_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
-SINGLE = ("policy", "prompts", "reader", "tools/read_text", "tools/detect_objects", "tools/recognize_action")
+SINGLE = ("policy", "prompts", "reader", *(f"tools/{name}" for name in TOOL_NAMES))
 PARTS = ("reliability", "selection", "confidence", "routing", "synthesis")
 
 
@@ -26,8 +28,9 @@ def composed(*overrides: str) -> dict:
 
 def test_the_default_config_is_valid():
     typed = check_evaluate(composed())
-    assert typed.frames == 8 and list(typed.methods) == ["chance", "no_evidence", "blind", "robust_to"]
-    assert sorted(typed.corruption) == sorted(group_options("corruption"))
+    assert typed.frames == 8 and list(typed.methods) == ["chance", "no_evidence", "blind", "robust_to", "anchored"]
+    assert list(typed.corruption) == ["motion_blur", "gaussian_noise", "glare", "occlusion", "low_light"]
+    assert (typed.suites, typed.baseline) == ({}, "blind")
 
 
 @pytest.mark.parametrize("choice", [f"{group}={option}" for group in SINGLE for option in group_options(group)])
@@ -45,12 +48,18 @@ def test_every_part_of_a_method_can_be_swapped_from_the_command_line(choice):
     )
 
 
-@pytest.mark.parametrize("method", group_options("methods"))
-@pytest.mark.parametrize("corruption", group_options("corruption"))
+ONE_BY_ONE = [
+    *((method, "glare") for method in group_options("methods")),
+    *(("blind", corruption) for corruption in group_options("corruption")),
+]
+
+
+@pytest.mark.parametrize(("method", "corruption"), ONE_BY_ONE)
 def test_methods_and_corruptions_are_chosen_one_by_one(method, corruption):
     config = composed(f"methods=[{method}]", f"corruption=[{corruption}]")
     check_evaluate(config)
-    assert list(config["methods"]) == [method] and list(config["corruption"]) == [corruption]
+    assert list(config["methods"]) == [method.rpartition("/")[2]]  # an option in a subfolder goes by its last name
+    assert list(config["corruption"]) == [corruption]
 
 
 @pytest.mark.parametrize("experiment", group_options("experiment"))
@@ -69,7 +78,7 @@ def test_every_field_of_every_config_file_has_a_comment():
             continue  # deltas of fields that are explained where they are defined
         for before, line in itertools.pairwise(lines):
             field = line.partition(":")[0]
-            if line[:1].isalpha() and field not in ("defaults", "_target_", "hydra", "methods", "corruption"):
+            if line[:1].isalpha() and field not in ("defaults", "_target_", "hydra", "methods", "corruption", *PARTS):
                 above = before.lstrip().startswith("#") or before[:1].isalpha() or before.startswith("  ")
                 if not above:
                     bare.append(f"{path.relative_to(CONF)}: {field}")
@@ -92,7 +101,7 @@ def test_all_faults_come_together_and_name_the_way_out():
         "coverage=1.5; expected a share",
         "mode=everything is unknown; known: all, infer",
         "methods.blind.frames='many' has the wrong type; expected int",
-        "methods.blind.selection.theta is unknown; known: no settings",
+        "methods.blind.selection.theta is unknown; known: ",
         "shipped: compact, full",
         "trustvid.policy.nothing.Here cannot be imported",
     ):
@@ -115,6 +124,60 @@ def test_a_wrong_value_is_refused_by_name(override, message):
     with pytest.raises(ConfigError, match="This config cannot run") as caught:
         check_evaluate(composed(override))
     assert message in str(caught.value)
+
+
+FIVE = "+suites.five={corruption: [glare, low_light], severity: [3, 5], coverage: [0.5, 1.0]}"
+
+
+def test_suites_are_composed_and_changed_from_the_command_line():
+    typed = check_evaluate(composed(FIVE, "+suites.other={corruption: [occlusion], severity: [1], coverage: [1]}"))
+    assert list(typed.suites) == ["five", "other"] and typed.suites["five"]["severity"] == [3, 5]
+
+
+def test_a_suite_of_an_experiment_is_changed_and_removed_from_the_command_line(tmp_path):
+    shutil.copytree(CONF, tmp_path / "conf")
+    suite = "{corruption: [glare], severity: [3, 5], coverage: [0.5]}"
+    (tmp_path / "conf" / "experiment" / "mine.yaml").write_text(
+        f"# @package _global_\nsuites:\n  five: {suite}\n  six: {suite}\n"
+    )
+    overrides = ["experiment=mine", "suites.five.severity=[5]", "~suites.six"]
+    cfg = compose_config(overrides, config_dir=tmp_path / "conf")
+    typed = check_evaluate(OmegaConf.to_container(cfg, resolve=True))
+    assert typed.suites == {"five": {"corruption": ["glare"], "severity": [5], "coverage": [0.5]}}
+
+
+def test_all_faults_of_the_suites_come_together():
+    config = composed(FIVE, "corruption=[glare]")
+    config["suites"] |= {
+        "glare": {"corruption": [], "severity": [0, 6, True], "coverage": [0, 1e-7, 1.5], "frames": [8]},
+        "a:b": ["glare"],
+        "twice": {"corruption": ["glare", "glare"], "severity": 3},
+    }
+    with pytest.raises(ConfigError) as caught:
+        check_evaluate(config)
+    faults = [
+        "suites.five.corruption holds low_light; known: glare (the group corruption)",
+        "suites.glare: 'glare' cannot name a suite",
+        "suites.glare.frames is unknown; known: corruption, severity, coverage",
+        "suites.glare.corruption=[]; expected a list with one value or more",
+        "suites.glare.severity holds 0, 6, True; expected whole numbers from 1 to 5",
+        "suites.glare.coverage holds 0, 1e-07, 1.5; expected shares of the frames above 0, at most 1",
+        "suites.a:b: 'a:b' cannot name a suite",
+        "suites.a:b=['glare'] has the wrong type; expected corruption, severity, coverage, a list each",
+        "suites.twice.corruption=['glare', 'glare'] names a value twice",
+        "suites.twice.severity=3; expected a list with one value or more",
+        "suites.twice.coverage is missing; expected a list",
+    ]
+    assert len(caught.value.faults) == len(faults)
+    for fault, expected in zip(caught.value.faults, faults, strict=True):
+        assert fault.startswith(expected), fault
+
+
+def test_the_baseline_is_one_of_the_methods():
+    assert check_evaluate(composed("methods=[blind,robust_to]", "baseline=robust_to")).baseline == "robust_to"
+    assert check_evaluate(composed("methods=[chance]")).baseline == "blind"  # not there: the first method stands in
+    with pytest.raises(ConfigError, match="baseline=robust_to is none of the methods; known: chance, blind"):
+        check_evaluate(composed("methods=[chance,blind]", "baseline=robust_to"))
 
 
 def test_components_are_found_and_built():

@@ -63,6 +63,37 @@ def test_limit_takes_that_many_questions(user):
     assert user.metrics()["context"]["n_questions"] == 3
 
 
+def test_suites_of_two_severities_are_pooled_and_never_averaged(user):
+    """Precomputed, answered, scored and tabled one by one: each step knows the conditions from the config or the run."""
+    suite = "+suites.two={corruption: [motion_blur, glare], severity: [2, 4], coverage: [0.5]}"
+    arguments = ["benchmark.n_videos=2", "corruption=[motion_blur,glare]", "workers=0", "name=suites", suite]
+    arguments += ["methods=[chance,blind]", "limit=2", "baseline=chance"]
+    user.evaluate(*arguments, "mode=precompute")
+    result = user.evaluate(*arguments)
+    shown = " ".join(result.stdout.split())
+    assert "suite two at severity 2, 4 and coverage 0.5" in shown and "Accuracy minus that of chance" in shown
+    singles = [f"{name}:s{severity}:c0.5" for name in ("motion_blur", "glare") for severity in (2, 4)]
+    metrics = user.metrics()
+    assert metrics["context"]["conditions"] == ["clean", *singles]
+    assert user.count() == 2 * 2 * len(["clean", *singles])
+    rows = {
+        (row["method"], row["condition"]): row
+        for row in metrics["rows"]
+        if (row["metric"], row["task"]) == ("accuracy", "micro")
+    }
+    for method in ("chance", "blind"):
+        for severity in (2, 4):
+            single = [rows[method, f"{name}:s{severity}:c0.5"]["value"] for name in ("motion_blur", "glare")]
+            pool = rows[method, f"two:s{severity}:c0.5"]
+            assert pool["value"] == pytest.approx(sum(single) / 2) and pool["n"] == 4
+    assert {condition for _, condition in rows} == {"clean", *singles, "two:s2:c0.5", "two:s4:c0.5"}
+    assert {(c["a"], c["b"]) for c in metrics["comparisons"]} == {("blind", "chance")}
+    assert "glare s4 c0.5" in (user.only_run / "table.md").read_text()
+    user.evaluate(*arguments[:-1], "mode=score")  # another baseline is another reading of the same answers
+    assert user.metrics()["rows"] == metrics["rows"]
+    assert {(c["a"], c["b"]) for c in user.metrics()["comparisons"]} == {("chance", "blind")}
+
+
 def write_questions(folder: Path, names: list[str]) -> Path:
     rows = [
         {

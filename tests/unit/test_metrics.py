@@ -15,6 +15,7 @@ from trustvid.errors import DataError
 from trustvid.evaluation.jsonfiles import dump_json
 from trustvid.evaluation.metrics import compute_metrics
 from trustvid.evaluation.records import Prediction
+from trustvid.evaluation.report import comparison_table
 
 DATA = Path(__file__).parents[1] / "data" / "metrics"
 CONTEXT = {"benchmark": "boxworld", "split": "val", "policy": "scripted"}
@@ -189,6 +190,20 @@ def test_comparisons_are_paired_and_against_blind():
         assert comparison["n"] == (60 if comparison["condition"] == "corrupted mean" else 30)
     pooled = [c for c in metrics["comparisons"] if c["condition"] == "corrupted mean"]
     assert {c["task"] for c in pooled} == {"macro", "micro"}
+
+
+def test_contrasts_compare_two_methods_of_which_neither_is_the_baseline():
+    scores = {"blind": [1, 0, 0, 1], "a": [1, 1, 1, 1], "b": [1, 1, 0, 0]}
+    predictions = [
+        prediction(i, float(score), method=method) for method, row in scores.items() for i, score in enumerate(row)
+    ]
+    metrics = compute_metrics(predictions, CONTEXT, contrasts=[["a", "b"]])
+    found = {(c["a"], c["b"]): c["diff"] for c in metrics["comparisons"] if c["task"] == "micro"}
+    assert found == {("a", "blind"): 0.5, ("b", "blind"): 0.0, ("a", "b"): 0.5}
+    assert metrics["context"]["contrasts"] == [["a", "b"]]
+    table = comparison_table(metrics)
+    assert [row[0] for row in table.rows][:3] == ["a", "b", "a − b"]
+    assert f"{table.rows[2][2].value:+.1f}" == "+50.0"
 
 
 def test_a_comparison_leaves_out_what_one_side_lacks():

@@ -11,9 +11,12 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from trustvid.config.suites import suite_faults
 from trustvid.errors import ConfigError
 
-MODES = ("all", "infer", "judge", "score", "table", "precompute")
+MODES = ("all", "infer", "judge", "score", "table", "precompute", "calibrate")
+DEFAULT_BASELINE = "blind"
+"""What methods are compared with unless the config says otherwise; a run may lack it, and compares with its first."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,9 @@ class EvaluateConfig:
     frames: int = 8
     severity: int = 3
     coverage: float = 0.5
+    suites: dict[str, Any] = field(default_factory=dict)
+    baseline: str = DEFAULT_BASELINE
+    contrasts: list[Any] = field(default_factory=list)
     data_dir: str | None = None
     limit: int | None = None
     workers: int | None = None
@@ -47,6 +53,7 @@ class EvaluateConfig:
     tools: dict[str, Any] = field(default_factory=dict)
     corruption: dict[str, Any] = field(default_factory=dict)
     methods: dict[str, Any] = field(default_factory=dict)
+    calibrate: dict[str, Any] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
 
     def faults(self) -> Iterator[str]:
@@ -68,6 +75,12 @@ class EvaluateConfig:
                 yield f"{name}={getattr(self, name)}; expected a time in seconds above 0"
         if not self.methods:
             yield "methods=[] leaves nothing to compare; choose from conf/methods, e.g. methods=[blind,robust_to]"
+        elif self.baseline != DEFAULT_BASELINE and self.baseline not in self.methods:
+            yield f"baseline={self.baseline} is none of the methods; known: {', '.join(self.methods)}"
+        for pair in self.contrasts:
+            if not isinstance(pair, list | tuple) or len(pair) != 2 or not {*map(str, pair)} <= {*self.methods}:
+                yield f"contrasts: {pair!r} is no pair [a, b] of methods; known: {', '.join(self.methods)}"
+        yield from suite_faults(self.suites, list(self.corruption))
         if not self.name or Path(self.name).name != self.name:
             yield f"name={self.name!r} cannot name a folder; expected a plain name without slashes"
 

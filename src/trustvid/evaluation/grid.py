@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trustvid.config.schema import DEFAULT_BASELINE
 from trustvid.errors import DataError
 from trustvid.evaluation.records import CLEAN, CONFIDENCE_SOURCES, Condition, Prediction
 
@@ -80,7 +81,7 @@ def build_grid(
     methods: Sequence[str] | None = None,
     conditions: Sequence[str] | None = None,
     tasks: Sequence[str] = (),
-    baseline: str = "blind",
+    baseline: str = DEFAULT_BASELINE,
 ) -> Grid:
     """Lay out ``predictions``; arguments and errors as in :func:`trustvid.evaluation.metrics.compute_metrics`."""
     if not predictions:

@@ -8,11 +8,14 @@ Averages. ``task`` is a task's name, "macro" (unweighted mean over the tasks of 
 - "corrupted mean": unweighted mean over the corruptions, as in the paper's Table 2.
 - "drop": clean minus corrupted mean, over the questions scored clean *and* under every corruption, so that a question
   lost in one of them cannot look like robustness. Those left out are listed in ``context["unpaired"]``.
+- the names of pools ("five:s3:c0.5"), of a run with suites: unweighted mean over the pool's conditions, which differ in
+  the corruption alone. Such a run has neither "corrupted mean" nor "drop": they would mix severities and coverages.
 
 Metrics. accuracy (mean score) · brier/<source>, ece/<source>, aurc/<source> over answers whose confidence came from
 that source (sources are never mixed) · unparsed_rate, abstained_rate (both count as wrong) · calls and cost per
 question · tool_failure_rate per call. Unscored answers are in none of them. ``ece``, ``aurc`` and
-``tool_failure_rate`` are no means over questions, hence have no "macro"; the first two have no standard error.
+``tool_failure_rate`` are no means over questions, hence have no "macro"; the first two have no standard error, and over
+several conditions they are the mean of each condition's own.
 """
 
 from __future__ import annotations
@@ -23,9 +26,12 @@ from typing import Any
 
 import numpy as np
 
+from trustvid.config.schema import DEFAULT_BASELINE
+from trustvid.errors import DataError
 from trustvid.evaluation import stats
 from trustvid.evaluation.grid import MACRO, MICRO, Grid, build_grid
 from trustvid.evaluation.records import CLEAN, Prediction
+from trustvid.evaluation.suites import pool_records
 from trustvid.seeding import derive_rng
 
 CORRUPTED_MEAN, DROP = "corrupted mean", "drop"
@@ -41,7 +47,9 @@ def compute_metrics(
     methods: Sequence[str] | None = None,
     conditions: Sequence[str] | None = None,
     tasks: Sequence[str] = (),
-    baseline: str = "blind",
+    pools: Mapping[str, Sequence[str]] | None = None,
+    baseline: str = DEFAULT_BASELINE,
+    contrasts: Sequence[Sequence[str]] = (),
     seed: int = 0,
 ) -> dict[str, Any]:
     """All of ``metrics.json``, plain containers, values in 0–1 (cost and calls: per question).
@@ -54,37 +62,53 @@ def compute_metrics(
         methods, conditions: order of the tables, and what should be there; default: what is there, sorted with the
             baseline and "clean" first.
         tasks: order of the tasks; those without a prediction are left out, others follow.
+        pools: conditions by name of the pool, for a run with suites; every one must be among ``conditions``.
         baseline: the method that others are compared with; the first method when the run has no such method.
+        contrasts: further pairs (a, b) of methods whose difference a − b is wanted.
         seed: of the bootstrap.
 
     Returns:
         ``{"rows": […], "comparisons": […], "context": {…}}``.
 
     Raises:
-        DataError: no predictions, two for one key, or a sample whose task or video differs between predictions.
+        DataError: no predictions, two for one key, or a sample whose task or video differs between predictions, a
+            pool of conditions that are not there.
         ValueError: the context lacks a required key or has one that is computed here.
     """
     grid = build_grid(predictions, methods, conditions, tasks, baseline)
+    groups = _groups(grid, pools or {})
     reference = baseline if baseline in grid.methods else grid.methods[0]
+    pairs = [(name, reference) for name in grid.methods if name != reference]
     return {
-        "rows": [row for method in range(len(grid.methods)) for row in _method_rows(grid, method)],
-        "comparisons": list(_comparisons(grid, grid.methods.index(reference), seed)),
-        "context": _context(grid, predictions, context, reference),
+        "rows": [row for method in range(len(grid.methods)) for row in _method_rows(grid, method, groups)],
+        "comparisons": list(_comparisons(grid, [*pairs, *map(tuple, contrasts)], groups, seed)),
+        "context": _context(grid, predictions, context, reference, pools or {}, contrasts),
     }
+
+
+def _groups(grid: Grid, pools: Mapping[str, Sequence[str]]) -> dict[str, list[int]]:
+    """Indices of the conditions that each name stands for: every condition; then the pools, or the corrupted mean."""
+    groups = {name: [index] for index, name in enumerate(grid.conditions)}
+    absent = sorted({name for members in pools.values() for name in members} - set(grid.conditions))
+    clashing = sorted(groups.keys() & pools.keys())
+    if absent or clashing:
+        raise DataError(f"the pools hold conditions {absent} that are not there, or have the names {clashing} of some")
+    for pool, members in pools.items():
+        groups[pool] = [grid.conditions.index(name) for name in members]
+    if grid.corruptions and not pools:
+        groups[CORRUPTED_MEAN] = grid.corruptions
+    return groups
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-def _method_rows(grid: Grid, method: int) -> Iterator[dict[str, Any]]:
-    groups = [(name, [index]) for index, name in enumerate(grid.conditions)]
-    if grid.corruptions:
-        groups.append((CORRUPTED_MEAN, grid.corruptions))
-    for condition, indices in groups:
+def _method_rows(grid: Grid, method: int, groups: Mapping[str, list[int]]) -> Iterator[dict[str, Any]]:
+    for condition, indices in groups.items():
         for scope in grid.scopes:
             for row in _scope_rows(grid, method, indices, scope):
                 yield {"method": grid.methods[method], "condition": condition, "task": scope, **row}
-    if grid.corruptions and CLEAN in grid.conditions:
+    if CORRUPTED_MEAN in groups and CLEAN in groups:
         for scope in grid.scopes:
             yield {"method": grid.methods[method], "condition": DROP, "task": scope, **_drop_row(grid, method, scope)}
 
@@ -106,10 +130,10 @@ def _scope_rows(grid: Grid, method: int, indices: list[int], scope: str) -> Iter
             bounds = stats.unscored_bounds(scores[here], clusters[here], cells[here], n_cells)
         yield _row(name, estimate, unscored, bounds)
     if scope != MACRO:
-        yield from _pooled_rows(grid, method, indices, scope, unscored)
+        yield from _averaged_rows(grid, method, indices, scope, unscored)
 
 
-def _pooled_rows(grid: Grid, method: int, indices: list[int], scope: str, unscored: int) -> Iterator[dict[str, Any]]:
+def _averaged_rows(grid: Grid, method: int, indices: list[int], scope: str, unscored: int) -> Iterator[dict[str, Any]]:
     """Metrics that are no means over answers: computed per condition, then averaged over ``indices``."""
     measures: tuple[tuple[str, Callable[..., float | None]], ...] = (
         ("ece", stats.expected_calibration_error),
@@ -171,29 +195,27 @@ def _row(
 # -- comparisons and context -------------------------------------------------------------------------------------------
 
 
-def _comparisons(grid: Grid, reference: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Every other method minus the reference: accuracy per condition and over the corruptions, paired by sample."""
-    groups = [(name, [index]) for index, name in enumerate(grid.conditions)]
-    if grid.corruptions:
-        groups.append((CORRUPTED_MEAN, grid.corruptions))
-    for method, name in enumerate(grid.methods):
-        if method == reference:
-            continue
-        for condition, indices in groups:
+def _comparisons(
+    grid: Grid, pairs: Sequence[tuple[str, str]], groups: Mapping[str, list[int]], seed: int
+) -> Iterator[dict[str, Any]]:
+    """a minus b for each pair of methods: accuracy per condition and over each group of them, paired by sample."""
+    for name, other in pairs:
+        method, reference = grid.methods.index(name), grid.methods.index(other)
+        for condition, indices in groups.items():
             for scope in (MACRO, MICRO):
                 clusters, cells, n_cells = grid.cells(len(indices), scope)
                 paired = stats.paired_difference(
                     grid.take(grid.scores, method, indices, scope),
                     grid.take(grid.scores, reference, indices, scope),
                     clusters,
-                    derive_rng(seed, "bootstrap", name, grid.methods[reference], condition, scope),
+                    derive_rng(seed, "bootstrap", name, other, condition, scope),
                     cells,
                     n_cells,
                 )
                 low, high = paired.interval or (None, None)
                 yield {
                     "a": name,
-                    "b": grid.methods[reference],
+                    "b": other,
                     "condition": condition,
                     "task": scope,
                     "metric": "accuracy",
@@ -208,13 +230,20 @@ def _comparisons(grid: Grid, reference: int, seed: int) -> Iterator[dict[str, An
 
 
 def _context(
-    grid: Grid, predictions: Sequence[Prediction], context: Mapping[str, Any], reference: str
+    grid: Grid,
+    predictions: Sequence[Prediction],
+    context: Mapping[str, Any],
+    reference: str,
+    pools: Mapping[str, Sequence[str]],
+    contrasts: Sequence[Sequence[str]],
 ) -> dict[str, Any]:
     per_task = np.bincount(grid.task_codes, minlength=len(grid.tasks))
     reasons = Counter(prediction.reason for prediction in predictions if prediction.status == "unscored")
     computed = {
         "methods": list(grid.methods),
         "conditions": list(grid.conditions),
+        **({"pools": pool_records(pools)} if pools else {}),
+        **({"contrasts": [list(pair) for pair in contrasts]} if contrasts else {}),
         "tasks": list(grid.tasks),
         "n_per_task": dict(zip(grid.tasks, per_task.tolist(), strict=True)),
         "baseline": reference,
@@ -222,7 +251,7 @@ def _context(
         "n_questions": len(grid.sample_ids),
         "n_videos": len(np.unique(grid.clusters)),
         "missing": _missing(grid),
-        "unpaired": _unpaired(grid),
+        "unpaired": [] if pools else _unpaired(grid),
         "unscored": sum(reasons.values()),
         "unscored_reasons": [
             {"reason": reason, "n": n}

@@ -14,7 +14,7 @@ from trustvid.evaluation.metrics import DROP
 from trustvid.evaluation.report import direction, mark_columns
 from trustvid.evaluation.store import RunFolder
 from trustvid.evaluation.tables import Cell, Header, Table, natural_key
-from trustvid.evaluation.view import MetricsView, average_notes
+from trustvid.evaluation.view import MetricsView, average_notes, pool_notes
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ def table_from_runs(folders: Sequence[Path | str]) -> Table:
             *_trouble_notes([runs[i] for i in order], [", ".join(names[i]) for i in order]),
             *_own_settings(done, shared),
             *dict.fromkeys(note for view in views for note in average_notes(view)),
+            *_suite_notes(done),
         ),
         rules=frozenset(rules),
         stamp={key: value for key, value in views[0].stamp.items() if key not in differing},
@@ -132,6 +133,14 @@ def _trouble_notes(runs: Sequence[_Run], names: Sequence[str]) -> list[str]:
     notes = [f"{len(missing)} of {len(runs)} runs missing: {'; '.join(missing)}."] if missing else []
     doubtful = [f"{name}: {run.trouble}" for run, name in zip(runs, names, strict=True) if run.view and run.trouble]
     return notes + ([f"Not finished: {'; '.join(doubtful)}."] if doubtful else [])
+
+
+def _suite_notes(done: Sequence[tuple[str, MetricsView]]) -> list[str]:
+    """What the columns of suites are the mean of; run by run where suites of one name differ."""
+    notes = {name: note for name, view in done for note in pool_notes(view)}
+    if len(set(notes.values())) == 1:
+        return [next(iter(notes.values()))]
+    return [f"{name}: {note}" for name, note in notes.items()]
 
 
 def _own_settings(done: Sequence[tuple[str, MetricsView]], shared: Sequence[str]) -> list[str]:

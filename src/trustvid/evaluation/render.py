@@ -84,11 +84,14 @@ def print_table(table: Table, console: Console | None = None) -> None:
     from rich.text import Text
 
     console = console or Console()
-    needed = {stacked: sum(_widths(table, stacked)) + _GAP[stacked] * len(table.headers) for stacked in (False, True)}
+    needed = {stacked: _line_width(table, stacked) for stacked in (False, True)}
     stacked = needed[False] > console.width
+    grid = _rich_grid(table, stacked)
+    if needed[stacked] > console.width:
+        grid.width = needed[stacked]  # rich would cut the words of a grid without a width of its own
     console.print(Text(table.caption, style="italic"))
     console.print()
-    console.print(_rich_grid(table, stacked), width=max(console.width, needed[stacked]), crop=False, no_wrap=True)
+    console.print(grid, crop=False, no_wrap=True)
     console.print()
     for note in table.footnotes:
         console.print(Text(note, style="dim"))
@@ -127,11 +130,12 @@ def _numeric_columns(table: Table) -> set[int]:
     return {i for i in range(len(table.headers)) if any(isinstance(row[i], Cell) for row in table.rows)}
 
 
-def _parts(entry: str | Cell) -> list[str]:
-    """What may stand on lines of its own in the terminal."""
+def _parts(entry: str | Cell, stacked: bool) -> list[str]:
+    """What stands beside each other in the terminal; stacked, on lines of its own (an interval then takes two)."""
     if isinstance(entry, str):
         return [entry]
-    return [part for part in (entry.number, entry.error, entry.note) if part]
+    notes = entry.note.split() if stacked else [entry.note]
+    return [part for part in (entry.number, entry.error, *notes) if part]
 
 
 _GAP = {False: 2, True: 1}  # blanks between columns; stacked tables are short of room
@@ -141,10 +145,15 @@ def _widths(table: Table, stacked: bool) -> list[int]:
     """Characters that each column of the terminal form needs; headers wrap between words, numbers never."""
     widths = []
     for i, header in enumerate(table.headers):
-        entries = [_parts(row[i]) for row in table.rows]
+        entries = [_parts(row[i], stacked) for row in table.rows]
         texts = [part for parts in entries for part in parts] if stacked else [" ".join(parts) for parts in entries]
         widths.append(max(map(len, [*header.name.split(), header.note, *texts])))
     return widths
+
+
+def _line_width(table: Table, stacked: bool) -> int:
+    """Characters that a row of the terminal form needs."""
+    return sum(_widths(table, stacked)) + _GAP[stacked] * (len(table.headers) - 1)
 
 
 def _rich_grid(table: Table, stacked: bool) -> RichTable:
@@ -162,7 +171,7 @@ def _rich_grid(table: Table, stacked: bool) -> RichTable:
     for index, row in enumerate(table.rows):
         if index in table.rules and index > 0:
             grid.add_section()
-        grid.add_row(*(_rich_entry(entry, "\n" if stacked else " ") for entry in row))
+        grid.add_row(*(_rich_entry(entry, stacked) for entry in row))
     return grid
 
 
@@ -196,11 +205,11 @@ def _latex_entry(entry: str | Cell) -> str:
     return " ".join(part for part in (number, latex_escape(entry.error), latex_escape(entry.note)) if part)
 
 
-def _rich_entry(entry: str | Cell, separator: str) -> Text:
+def _rich_entry(entry: str | Cell, stacked: bool) -> Text:
     from rich.text import Text
 
-    number, *rest = _parts(entry)
+    number, *rest = _parts(entry, stacked)
     text = Text(number, style="bold" if isinstance(entry, Cell) and entry.best else "")
     for part in rest:
-        text.append(separator + part, style="not bold dim")
+        text.append(("\n" if stacked else " ") + part, style="not bold dim")
     return text

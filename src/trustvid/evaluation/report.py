@@ -7,38 +7,39 @@ from typing import Any
 
 from trustvid.evaluation.grid import MACRO, MICRO
 from trustvid.evaluation.metrics import CORRUPTED_MEAN, DROP
-from trustvid.evaluation.records import CLEAN
 from trustvid.evaluation.render import to_csv, to_latex, to_markdown
 from trustvid.evaluation.store import RunWriter
 from trustvid.evaluation.tables import Cell, Direction, Header, Table, mark_best
-from trustvid.evaluation.view import PERCENT, REFERENCE_METHODS, MetricsView, average_notes, result_notes
+from trustvid.evaluation.view import PERCENT, REFERENCE_METHODS, MetricsView, average_notes, pool_notes, result_notes
 
 # -- tables of one run -------------------------------------------------------------------------------------------------
 
 
-def results_table(metrics: Mapping[str, Any], with_tasks: bool = False) -> Table:
+def results_table(metrics: Mapping[str, Any], complete: bool = False) -> Table:
     """The main table: methods against clean, each corruption, their mean and the drop; accuracy in percent ± error.
 
-    One block of rows per average (with ``with_tasks`` then one per task, for the CSV form); the best method of each
-    block and column is marked, reference methods aside.
+    Of a run with suites: methods against clean and the pools. One block of rows per average; the best method of each
+    block and column is marked, reference methods aside. With ``complete``, for the CSV form, there is also a block per
+    task, and a column for every condition that a pool holds.
     """
     view = MetricsView(metrics)
-    blocks = dict(view.averages)
-    if with_tasks and MACRO in blocks:
-        blocks.update({task: task for task in view.context["tasks"]})
+    blocks, columns = dict(view.averages), view.columns
+    if complete:
+        blocks |= {task: task for task in view.context["tasks"] if MACRO in blocks}
+        columns = [*columns, *(name for name in view.conditions if name not in columns)]
     # Both averages of a column are over the same answers, so their n stands once, in the header.
-    most = {c: max(view.row(m, c, MICRO)["n"] for m in view.methods) for c in view.columns}
+    most = {c: max(view.row(m, c, MICRO)["n"] for m in view.methods) for c in columns}
     rows: list[tuple[str | Cell, ...]] = []
     rules = set()
     for scope, label in blocks.items():
         rules.add(len(rows))
-        block = [[view.cell(method, condition, scope) for condition in view.columns] for method in view.methods]
+        block = [[view.cell(method, condition, scope) for condition in columns] for method in view.methods]
         if scope in (MACRO, MICRO):
-            block = [[with_n(cell, most[c]) for cell, c in zip(row, view.columns, strict=True)] for row in block]
-        marked = mark_columns(block, [direction(condition) for condition in view.columns], view.methods)
+            block = [[with_n(cell, most[c]) for cell, c in zip(row, columns, strict=True)] for row in block]
+        marked = mark_columns(block, [direction(condition) for condition in columns], view.methods)
         rows += [(method, label, *row) for method, row in zip(view.methods, marked, strict=True)]
     headers = [Header("method"), Header("average")]
-    headers += [Header(view.column_name(condition), f"n={most[condition]}") for condition in view.columns]
+    headers += [Header(view.column_name(condition), f"n={most[condition]}") for condition in columns]
     return Table(
         caption=f"Accuracy in percent ± standard error (clustered by video). {view.stamp_text()}.",
         headers=tuple(headers),
@@ -50,42 +51,45 @@ def results_table(metrics: Mapping[str, Any], with_tasks: bool = False) -> Table
 
 
 def task_table(metrics: Mapping[str, Any]) -> Table:
-    """Tasks against methods, clean and (where there are corruptions) under their mean."""
+    """Tasks against methods, clean and (where there are corruptions) under their mean or in each pool."""
     view = MetricsView(metrics)
-    conditions = [name for name in (CLEAN, CORRUPTED_MEAN) if name in view.columns]
     scopes = {task: task for task in view.context["tasks"]} | view.averages
     eligible = [method not in REFERENCE_METHODS for method in view.methods]
     rows: list[tuple[str | Cell, ...]] = []
     rules = set()
-    for condition in conditions:
+    for condition in view.summaries:
         rules.add(len(rows))
         for scope, label in scopes.items():
             cells = [view.cell(method, condition, scope) for method in view.methods]
             most = max(cell.n or 0 for cell in cells)
             marked = mark_best([with_n(cell, most) for cell in cells], "max", eligible)
-            rows.append((label, _state(condition), str(most), *marked))
+            rows.append((label, _state(view, condition), str(most), *marked))
     return Table(
         caption=f"Accuracy per task in percent ± standard error (clustered by video). {view.stamp_text()}.",
         headers=tuple(Header(name) for name in ("task", "condition", "n", *view.methods)),
         rows=tuple(rows),
-        footnotes=tuple(average_notes(view)),
+        footnotes=(*average_notes(view), *pool_notes(view)),
         rules=frozenset(rules),
         stamp=view.stamp,
     )
 
 
 def comparison_table(metrics: Mapping[str, Any]) -> Table | None:
-    """Each method minus the baseline, paired by question, with 95 % intervals; None when the run has one method."""
+    """Each method minus the baseline, then the run's contrasts, paired by question, with 95 % intervals.
+
+    None when the run has one method.
+    """
     view = MetricsView(metrics)
-    found = {(c["a"], c["condition"], c["task"]): c for c in view.comparisons}
-    if not found:
+    if not view.comparisons:
         return None
     columns = [name for name in view.columns if name != DROP]
-    others = [method for method in view.methods if method != view.context["baseline"]]
+    baseline = view.context["baseline"]
+    pairs = [(method, baseline) for method in view.methods if method != baseline]
+    pairs += [tuple(pair) for pair in view.context.get("contrasts", ())]
     rows = [
-        (method, label, *(_difference_cell(found[method, condition, scope]) for condition in columns))
+        (a if b == baseline else f"{a} − {b}", label, *(view.difference(a, b, c, scope) for c in columns))
         for scope, label in view.averages.items()
-        for method in others
+        for a, b in pairs
     ]
     return Table(
         caption=(
@@ -94,8 +98,44 @@ def comparison_table(metrics: Mapping[str, Any]) -> Table | None:
         ),
         headers=tuple(Header(name) for name in ("method", "average", *map(view.column_name, columns))),
         rows=tuple(rows),
+        footnotes=(*average_notes(view), *pool_notes(view)),
+        rules=frozenset({len(pairs)}),
+        stamp=view.stamp,
+    )
+
+
+def conditions_table(metrics: Mapping[str, Any]) -> Table | None:
+    """Every single condition of a run with suites: accuracy of each method, and its difference to the baseline.
+
+    The average is the first of the main table; reference methods show no difference. None for a run without suites,
+    whose main table has every condition.
+    """
+    view = MetricsView(metrics)
+    if not view.pools:
+        return None
+    scope, label = next(iter(view.averages.items()))
+    baseline = view.context["baseline"]
+    others = [method for method in view.methods if method not in (baseline, *REFERENCE_METHODS)]
+    eligible = [method not in REFERENCE_METHODS for method in view.methods]
+    rows: list[tuple[str | Cell, ...]] = []
+    for condition in view.conditions:
+        cells = [view.cell(method, condition, scope) for method in view.methods]
+        most = max(cell.n or 0 for cell in cells)
+        marked = mark_best([with_n(cell, most) for cell in cells], "max", eligible)
+        differences = [view.difference(method, baseline, condition, scope) for method in others]
+        rows.append((view.column_name(condition), str(most), *marked, *differences))
+    suites = [view.suite_of(condition) for condition in view.conditions]
+    compared = (
+        "; differences in points with 95 % interval (bootstrap over videos), paired by question" if others else ""
+    )
+    return Table(
+        caption=f"Accuracy ({label}) under each condition in percent ± standard error{compared}. {view.stamp_text()}.",
+        headers=tuple(
+            Header(name) for name in ("condition", "n", *view.methods, *(f"{name} − {baseline}" for name in others))
+        ),
+        rows=tuple(rows),
         footnotes=tuple(average_notes(view)),
-        rules=frozenset({len(others)}),
+        rules=frozenset(index for index in range(1, len(rows)) if suites[index] != suites[index - 1]),
         stamp=view.stamp,
     )
 
@@ -117,31 +157,22 @@ def effort_table(metrics: Mapping[str, Any]) -> Table:
         "unparsed_rate": ("unparsed %", PERCENT, 1),
         "abstained_rate": ("abstained %", PERCENT, 1),
     }
-    conditions = [name for name in (CLEAN, CORRUPTED_MEAN) if name in view.columns]
-    headers = [Header("method")]
-    headers += [Header(shown[metric][0], _state(condition)) for metric in shown for condition in conditions]
-    rows = [
-        (
-            method,
-            *(
-                view.cell(method, condition, MICRO, metric, scale, decimals)
-                for metric, (_, scale, decimals) in shown.items()
-                for condition in conditions
-            ),
-        )
-        for method in view.methods
-    ]
+    headers, rows, rules = _by_state(view, view.methods, shown)
     return Table(
         caption=f"Effort per question (mean ± standard error, clustered by video). {view.stamp_text()}.",
-        headers=tuple(headers),
-        rows=tuple(rows),
-        footnotes=("Unparsed and abstained answers count as wrong; failed calls are a share of the calls made.",),
+        headers=headers,
+        rows=rows,
+        footnotes=(
+            "Unparsed and abstained answers count as wrong; failed calls are a share of the calls made.",
+            *pool_notes(view),
+        ),
+        rules=rules,
         stamp=view.stamp,
     )
 
 
 def write_tables(writer: RunWriter, metrics: Mapping[str, Any]) -> Table:
-    """Write ``table.md`` and ``table.tex`` (every table) and ``table.csv`` (the main one, per task too).
+    """Write ``table.md`` and ``table.tex`` (every table) and ``table.csv`` (the main one, every task and condition).
 
     Returns:
         The main table, to be shown.
@@ -150,6 +181,7 @@ def write_tables(writer: RunWriter, metrics: Mapping[str, Any]) -> Table:
     tables = {
         "results": main,
         "differences": compared,
+        "conditions": conditions_table(metrics),
         "tasks": task_table(metrics),
         **{f"trust-{i}": table for i, table in enumerate(trust_tables(metrics))},
         "effort": effort_table(metrics),
@@ -157,15 +189,15 @@ def write_tables(writer: RunWriter, metrics: Mapping[str, Any]) -> Table:
     present = {name: table for name, table in tables.items() if table is not None}
     writer.write_text("table.md", "\n".join(to_markdown(table) for table in present.values()))
     writer.write_text("table.tex", "\n".join(to_latex(table, f"tab:{name}") for name, table in present.items()))
-    writer.write_text("table.csv", to_csv(results_table(metrics, with_tasks=True)))
+    writer.write_text("table.csv", to_csv(results_table(metrics, complete=True)))
     return main
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def _state(condition: str) -> str:
-    return "corrupted" if condition == CORRUPTED_MEAN else condition
+def _state(view: MetricsView, condition: str) -> str:
+    return "corrupted" if condition == CORRUPTED_MEAN else view.column_name(condition)
 
 
 def direction(condition: str) -> Direction:
@@ -189,34 +221,56 @@ def mark_columns(
     return list(zip(*columns, strict=True))
 
 
-def _difference_cell(comparison: Mapping[str, Any]) -> Cell:
-    low, high = comparison["ci_low"], comparison["ci_high"]
-    interval = "" if low is None else f"[{low * PERCENT:.1f}, {high * PERCENT:.1f}]".replace("-", "−")
-    diff = comparison["diff"]
-    value = None if diff is None else diff * PERCENT
-    return Cell(value, None, comparison["n"], interval if value is not None else "", signed=True)
-
-
 def _trust_table(view: MetricsView, source: str) -> Table:
-    names = [(f"{metric}/{source}", metric) for metric in ("ece", "brier", "aurc")]
-    conditions = [name for name in (CLEAN, CORRUPTED_MEAN) if name in view.columns]
-    places = [(metric, condition) for metric, _ in names for condition in conditions]
-    methods = [m for m in view.methods if any(view.row(m, c, MICRO, name)["n"] for name, c in places)]
-    block = [[view.cell(m, c, MICRO, name, 1.0, 3) for name, c in places] for m in methods]
-    rows = mark_columns(block, ["min"] * len(places), methods)
-    headers = [Header("method")]
-    titles = {"ece": "ECE", "brier": "Brier", "aurc": "AURC"}
-    headers += [Header(titles[short], _state(condition)) for _, short in names for condition in conditions]
+    shown = {
+        f"{metric}/{source}": (title, 1.0, 3)
+        for metric, title in (("ece", "ECE"), ("brier", "Brier"), ("aurc", "AURC"))
+    }
+    methods = [
+        m for m in view.methods if any(view.row(m, c, MICRO, name)["n"] for name in shown for c in view.summaries)
+    ]
+    headers, rows, rules = _by_state(view, methods, shown, "min")
     return Table(
         caption=(
             f"Trust in confidence of source {source} (lower is better; every question weighs the same). "
             f"{view.stamp_text()}."
         ),
-        headers=tuple(headers),
-        rows=tuple((method, *row) for method, row in zip(methods, rows, strict=True)),
+        headers=headers,
+        rows=rows,
         footnotes=(
             "ECE: calibration error over 10 bins of equal mass. Brier: squared distance of confidence and score, ± "
             "standard error. AURC: mean error among the most confident answers, over all coverages.",
+            *pool_notes(view),
         ),
+        rules=rules,
         stamp=view.stamp,
     )
+
+
+def _by_state(
+    view: MetricsView,
+    methods: Sequence[str],
+    shown: Mapping[str, tuple[str, float, int]],
+    better: Direction | None = None,
+) -> tuple[tuple[Header, ...], tuple[tuple[str | Cell, ...], ...], frozenset[int]]:
+    """Headers, rows and rules of several metrics, clean and corrupted; every question weighs the same.
+
+    A row per method with clean and corrupted side by side; the many pools of a run with suites go below each other.
+
+    Args:
+        shown: (title, scale, decimals) by metric.
+        better: direction in which the best is marked; None marks none.
+    """
+
+    def block(places: Sequence[tuple[str, str]]) -> list[tuple[str | Cell, ...]]:
+        cells = [[view.cell(m, state, MICRO, name, *shown[name][1:]) for name, state in places] for m in methods]
+        return mark_columns(cells, [better] * len(places), methods) if better else [tuple(row) for row in cells]
+
+    if view.pools:
+        blocks = {_state(view, state): block([(name, state) for name in shown]) for state in view.summaries}
+        headers = [Header("condition"), Header("method"), *(Header(title) for title, *_ in shown.values())]
+        rows = [(s, m, *row) for s, found in blocks.items() for m, row in zip(methods, found, strict=True)]
+        return tuple(headers), tuple(rows), frozenset(range(0, len(rows), len(methods)))
+    places = [(name, state) for name in shown for state in view.summaries]
+    headers = [Header("method"), *(Header(shown[name][0], _state(view, state)) for name, state in places)]
+    return tuple(headers), tuple((m, *row) for m, row in zip(methods, block(places), strict=True)), frozenset()

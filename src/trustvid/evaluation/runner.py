@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from trustvid.agent.assembly import build_pipelines
-from trustvid.agent.pipeline import Pipeline, Question, View, drive
+from trustvid.agent.method import Question, View
+from trustvid.agent.pipeline import Pipeline, drive
 from trustvid.agent.trajectory import Answer, Trajectory
 from trustvid.benchmarks.sample import Sample
 from trustvid.config.schema import build
@@ -20,8 +21,11 @@ from trustvid.corruption.clip import corrupt
 from trustvid.errors import TrustvidError, VideoError
 from trustvid.evaluation.records import CLEAN, Condition, Prediction, TierCounts
 from trustvid.evaluation.scoring import mean_relative_accuracy
+from trustvid.evaluation.suites import conditions_of
 from trustvid.policy.base import Policy
+from trustvid.tools.assess_quality import stored_measurer
 from trustvid.tools.evidence import SubQuery
+from trustvid.video.memo import RememberedClip
 from trustvid.video.source import FrameSource
 
 PRECOMPUTE_QUERY = SubQuery("everything the tool can tell", "spatial")
@@ -37,6 +41,11 @@ class Worker:
     reader: Any
     corruptions: Mapping[str, Any]
 
+    def view(self, clip: FrameSource) -> View:
+        """A condition of a clip, its frames kept at hand and its measures shared through the tool cache."""
+        executor = next(iter(self.pipelines.values())).executor
+        return View(RememberedClip(clip), stored_measurer(executor))
+
 
 def set_up(config: dict[str, Any]) -> Worker:
     """Build the components of a validated config in this process."""
@@ -50,12 +59,6 @@ def set_up(config: dict[str, Any]) -> Worker:
         reader=build(config["reader"]),
         corruptions={name: build(node) for name, node in config["corruption"].items()},
     )
-
-
-def conditions_of(config: Mapping[str, Any]) -> list[str]:
-    """Names of the conditions of a run: clean, then each corruption at the config's severity and coverage."""
-    severity, coverage = config["severity"], config["coverage"]
-    return [CLEAN, *(Condition(name, severity, coverage).text for name in config["corruption"])]
 
 
 def answer_video(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
@@ -77,8 +80,9 @@ def answer_video(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str
         for prediction in unscored(samples, list(worker.pipelines), conditions_of(worker.config), done, str(error)):
             yield [{"prediction": prediction.to_json(), "trajectory": None}]
         return
+    clip = RememberedClip(clip)
     for condition in conditions_of(worker.config):
-        view = View(_under(worker, clip, condition))
+        view = worker.view(_under(worker, clip, condition))
         for sample in samples:
             open_methods = [name for name in worker.pipelines if (sample.id, name, condition) not in done]
             group = [_record(worker, sample, name, condition, view) for name in open_methods]
@@ -91,16 +95,18 @@ def fill_cache(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str, 
 
     Tools that read the sub-query are left out, their outputs depend on the question.
     """
-    clip = worker.reader.open(Path(unit["video"]))
+    clip = RememberedClip(worker.reader.open(Path(unit["video"])))
     for condition in conditions_of(worker.config):
-        view = View(_under(worker, clip, condition))
+        view = worker.view(_under(worker, clip, condition))
         for pipeline in worker.pipelines.values():
             method = pipeline.method
             if method.evidence == "tools":
-                frames = method.selection.select(view.profile(method.reliability), clip.n_frames, method.frames)
-                for name, tool in pipeline.executor.tools.items():
-                    if not tool.reads_query:
-                        pipeline.executor.run(name, PRECOMPUTE_QUERY, view.clip, frames)
+                profile = view.profile(method.reliability)
+                frames = method.selection.select(profile, clip.n_frames, method.frames)
+                for name in pipeline.tools_in_use(profile, frames):
+                    if not pipeline.executor.tools[name].reads_query:
+                        wanted = pipeline.frames_for(name, view, profile, frames)
+                        pipeline.executor.run(name, PRECOMPUTE_QUERY, view.clip, wanted)
         yield [{"condition": condition}]
 
 
@@ -149,7 +155,7 @@ def predict(sample: Sample, method: str, condition: str, trajectory: Trajectory)
         status=answer.status,
         reason=reason,
         tiers=TierCounts(**trajectory.tiers),
-        calls=len(trajectory.evidence),
+        calls=trajectory.calls,
         failures=sum(item.error is not None for item in trajectory.evidence),
         cost=round(trajectory.cost, 6),
         frames=trajectory.frames,

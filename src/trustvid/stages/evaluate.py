@@ -31,9 +31,22 @@ NOT_IN_HASH = (
     "on_error",
     "video_time_limit_s",
     "save_trajectories",
+    "baseline",
+    "contrasts",
 )
-# Settings that only benchmarks of captions read.
+# Settings that only benchmarks of captions read, and those that only benchmarks of questions do.
 ONLY_CAPTIONS = ("judge", "rules", "responses", "reference", "evidence")
+ONLY_QUESTIONS = ("suites",)
+# Conditions up to which ``video_time_limit_s`` holds for a video; more of them get more time in proportion.
+TIMED_CONDITIONS = 6
+
+
+# What mode=calibrate does not read: it asks no question. Which calibration it checks changes no case it collects.
+NOT_OF_CALIBRATION = (
+    *ONLY_CAPTIONS,
+    *("methods", "policy", "prompts", "severity", "suites", "frames", "window_s"),
+    *("calibrate.calibration", "calibrate.output"),
+)
 
 
 def run(cfg: DictConfig) -> Path:
@@ -44,23 +57,28 @@ def run(cfg: DictConfig) -> Path:
         DataError: the benchmark cannot be read.
         TrustvidError: nothing could be scored (exit code 1: a table without numbers is no result).
     """
-    from trustvid.stages import captions
+    from trustvid.stages import calibrate, captions
 
     for chatty in ("httpx", "httpx2"):  # a line for each request would bury the table
         logging.getLogger(chatty).setLevel(logging.WARNING)
     config = plain_config(cfg)
-    of_captions = captions.wanted(config)
-    ignored = (*NOT_IN_HASH, *(captions.NOT_IN_HASH if of_captions else ONLY_CAPTIONS))
-    info = RunInfo(str(config.get("name")), config_hash(config, ignored), overrides=overrides())
-    folder = RunFolder(run_path(config, info.config_hash))
+    of_captions, calibrates = captions.wanted(config), config.get("mode") == "calibrate"
+    unread = (*captions.NOT_IN_HASH, *ONLY_QUESTIONS) if of_captions else unread_settings(config)
+    info = RunInfo(str(config.get("name")), config_hash(config, (*NOT_IN_HASH, *unread)), overrides=overrides())
+    folder = RunFolder(run_path(config, info.config_hash, "calibrate" if calibrates else "evaluate"))
     try:
         typed = check_evaluate(config)
     except ConfigError:
         with folder.writing(info):  # leaves status "failed" and the reason where the sweep's table builder looks
             raise
     print(f"run folder {folder.path}")
+    if of_captions and calibrates:
+        raise ConfigError(["mode=calibrate: a benchmark of captions has no frames to be right about; use boxworld"])
     if of_captions:
         captions.run(config, typed, folder, info)
+        return folder.path
+    if calibrates:
+        calibrate.run(config, typed, folder, info)
         return folder.path
     if typed.mode == "judge":
         raise ConfigError([f"mode=judge: {typed.name} asks no judge; it is for captions (benchmark=if_vidcap, …)"])
@@ -84,10 +102,22 @@ def plain_config(cfg: DictConfig) -> dict[str, Any]:
         raise ConfigError([str(error).splitlines()[0]]) from error
 
 
-def run_path(config: Mapping[str, Any], digest: str) -> Path:
-    """outputs/evaluate/<name>-<hash>; characters that cannot stand in a folder's name become "_"."""
+def unread_settings(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Settings that this mode does not read: those of captions, what suites take the place of, those of calibration."""
+    if config.get("mode") == "calibrate":
+        return NOT_OF_CALIBRATION
+    return (*ONLY_CAPTIONS, "calibrate", *(("severity", "coverage") if config.get("suites") else ("suites",)))
+
+
+def video_time_limit(typed: EvaluateConfig, n_conditions: int) -> float:
+    """Seconds that one video may take in all its conditions: the setting, and in proportion more for many of them."""
+    return typed.video_time_limit_s * max(1.0, n_conditions / TIMED_CONDITIONS)
+
+
+def run_path(config: Mapping[str, Any], digest: str, stage: str = "evaluate") -> Path:
+    """outputs/<stage>/<name>-<hash>; characters that cannot stand in a folder's name become "_"."""
     name = re.sub(r"[^\w.+-]", "_", str(config.get("name") or "unnamed"))
-    return Path(str(config["paths"]["outputs"])) / "evaluate" / f"{name}-{digest}"
+    return Path(str(config["paths"]["outputs"])) / stage / f"{name}-{digest}"
 
 
 def overrides() -> tuple[str, ...]:
@@ -146,9 +176,10 @@ def _run_pool(
     """One unit for each video with open questions; whatever a unit does not deliver becomes unscored, once."""
     from trustvid.evaluation import runner
     from trustvid.evaluation.pool import UnitEvent, Work, run_units
+    from trustvid.evaluation.suites import conditions_of
     from trustvid.progress import Progress
 
-    conditions = runner.conditions_of(config)
+    conditions = conditions_of(config)
     by_video = _by_video(samples)
     units = _units(by_video, done, list(config["methods"]), conditions)
     if job == "precompute":
@@ -179,7 +210,7 @@ def _run_pool(
                 print(f"{event.unit.name}: {event.reason}\n{event.detail}", file=sys.stderr)
 
         workers = os.cpu_count() or 1 if typed.workers is None else typed.workers
-        run_units(units, work, workers, typed.video_time_limit_s, on_result)
+        run_units(units, work, workers, video_time_limit(typed, len(conditions)), on_result)
 
 
 def _by_video(samples: Sequence[Sample]) -> dict[str, list[Sample]]:
@@ -229,7 +260,15 @@ def _is_unscored(record: Mapping[str, Any]) -> bool:
 def _questions(
     config: Mapping[str, Any], samples: Sequence[Sample], rejected: Sequence[Any], benchmark: Any
 ) -> dict[str, Any]:
-    """What the scores are of: everything that scoring and tables need besides the predictions."""
+    """What the scores are of: everything that scoring and tables need besides the predictions.
+
+    ``conditions`` and ``pools`` are those of a run with suites, ``offsets`` of clips beside a split's first series.
+    """
+    from trustvid.evaluation.suites import conditions_of, pool_records, pools_of
+
+    pools = pools_of(config)
+    offset = config["benchmark"].get("offset") or 0
+    offsets = [offset] if isinstance(offset, int) else list(offset)
     return {
         "benchmark": benchmark.name,
         "split": config["benchmark"].get("split") or "all",
@@ -240,6 +279,8 @@ def _questions(
         "rejected": [{"id": row.id, "reason": row.reason} for row in rejected],
         "methods": list(config["methods"]),
         "tasks": sorted({s.task for s in samples}, key=lambda t: (TASK_ORDER.index(t) if t in TASK_ORDER else 99, t)),
+        **({"conditions": conditions_of(config), "pools": pool_records(pools)} if pools else {}),
+        **({"offsets": offsets} if offsets != [0] else {}),
     }
 
 
@@ -266,15 +307,18 @@ def _score(folder: RunFolder, typed: EvaluateConfig) -> None:
     """metrics.json from the predictions; refuses to call a run without a single scored answer a result."""
     from trustvid.evaluation.jsonfiles import read_json
     from trustvid.evaluation.metrics import compute_metrics
+    from trustvid.evaluation.suites import read_pools
 
     loaded = folder.load("predictions")
     questions_file = folder.path / "questions.json"
     if not loaded.records or not questions_file.is_file():
         raise DataError(f"{folder.path}: no complete predictions to score; run mode=infer (or mode=all) first")
     about = read_json(questions_file)
-    methods, tasks = about.pop("methods"), about.pop("tasks")
+    layout = {name: about.pop(name) for name in ("methods", "tasks", "conditions") if name in about}
+    pools = read_pools(about.pop("pools", ()))
     context = {**about, "duplicates": loaded.duplicates}
-    metrics = compute_metrics(loaded.records, context, methods=methods, tasks=tasks, seed=typed.seed)
+    compared = {"baseline": typed.baseline, "contrasts": typed.contrasts}
+    metrics = compute_metrics(loaded.records, context, **layout, pools=pools, **compared, seed=typed.seed)
     with folder.reporting() as writer:
         writer.write_json("metrics.json", metrics)
     scored = sum(record.status != "unscored" for record in loaded.records)
@@ -285,15 +329,20 @@ def _score(folder: RunFolder, typed: EvaluateConfig) -> None:
 
 
 def _tables(folder: RunFolder) -> None:
-    """table.md, table.csv, table.tex, and the main table on the terminal."""
+    """table.md, table.csv, table.tex; on the terminal the main table, and with suites the differences and intervals."""
     from trustvid.evaluation.jsonfiles import read_json
     from trustvid.evaluation.render import print_table
-    from trustvid.evaluation.report import write_tables
+    from trustvid.evaluation.report import comparison_table, write_tables
 
     metrics_file = folder.path / "metrics.json"
     if not metrics_file.is_file():
         raise DataError(f"{folder.path}: no metrics.json; run mode=score (or mode=all) first")
+    metrics = read_json(metrics_file)
     with folder.reporting() as writer:
-        table = write_tables(writer, read_json(metrics_file))
+        table = write_tables(writer, metrics)
     print_table(table)
+    differences = comparison_table(metrics) if metrics["context"].get("pools") else None
+    if differences is not None:
+        print()
+        print_table(differences)
     print(f"written: {folder.path}/table.md, table.csv, table.tex, metrics.json")
