@@ -1,0 +1,215 @@
+"""What a worker of ``mode=calibrate`` does with one video: measure its frames, run every tool, compare with the labels.
+
+One record for each condition. It holds measures, not channels or features, so that a change of their constants needs
+no new run. Everything given and taken is a plain container: it crosses process borders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trustvid.agent.assembly import build_executor
+from trustvid.config.schema import build
+from trustvid.corruption.clip import corrupt
+from trustvid.errors import DataError, TrustvidError
+from trustvid.evaluation.calibrating_labels import (
+    TASK_OF_KIND,
+    AgreementLabels,
+    Labels,
+    Target,
+    TruthLabels,
+    Unit,
+    is_right,
+)
+from trustvid.evaluation.records import CLEAN, Condition
+from trustvid.reliability.measures import Measurer
+from trustvid.tools.assess_quality import AssessQuality, stored_measurer
+from trustvid.tools.evidence import Observation, SubQuery
+from trustvid.tools.executor import Executor
+from trustvid.video.memo import RememberedClip
+from trustvid.video.sampling import dense_windows, uniform_indices
+from trustvid.video.source import FrameSource
+
+PROFILED = 64  # frames measured in a clip: what the estimators measure
+QUERY = SubQuery("everything the tool can tell", "spatial")
+# What a tool is for where the truth is known. Of the rest it may report, only the rightness is counted.
+DUTIES: dict[str, tuple[str, ...]] = {
+    "read_text": ("word",),
+    "detect_objects": ("thing", "colour"),
+    "recognize_action": ("motion",),
+    "track_temporal": ("thing", "colour", "motion"),
+    "caption_frame": ("thing", "colour", "word"),
+}
+GENERATED = "trustvid.benchmarks.boxworld.benchmark.BoxWorld"
+
+Outputs = dict[Unit, list[Observation]]
+
+
+@dataclass(frozen=True)
+class Worker:
+    """What a worker process keeps between videos."""
+
+    config: Mapping[str, Any]
+    executor: Executor
+    measure: Measurer
+    reader: Any
+    corruptions: Mapping[str, Any]
+
+    @property
+    def tools(self) -> list[str]:
+        """The tools to calibrate: all of the config but the one that measures."""
+        return [name for name in self.executor.tools if name != AssessQuality.name]
+
+
+def set_up(config: dict[str, Any]) -> Worker:
+    """Build the components of a validated config in this process."""
+    import cv2
+
+    cv2.setNumThreads(1)  # one video, one core: the pool is the parallelism
+    narrow = {**config, "window_s": config["calibrate"]["window_s"]}
+    executor = build_executor(narrow, Path(config["paths"]["cache"]) / "tools")
+    return Worker(
+        config=config,
+        executor=executor,
+        measure=stored_measurer(executor),
+        reader=build(config["reader"]),
+        corruptions={name: build(node) for name, node in config["corruption"].items()},
+    )
+
+
+def conditions_of(config: Mapping[str, Any]) -> list[str]:
+    """Clean, then each corruption at each severity of ``calibrate.severities`` and the config's coverage."""
+    return [
+        CLEAN,
+        *(
+            Condition(name, severity, config["coverage"]).text
+            for name in config["corruption"]
+            for severity in config["calibrate"]["severities"]
+        ),
+    ]
+
+
+def label_source(config: Mapping[str, Any]) -> str:
+    """ "truth" or "agreement": what ``calibrate.labels`` says, or, for "auto", truth where it is known.
+
+    Raises:
+        DataError: truth of a benchmark that has none.
+    """
+    wanted, known = config["calibrate"]["labels"], config["benchmark"].get("_target_") == GENERATED
+    if wanted == "truth" and not known:
+        raise DataError(
+            f"calibrate.labels=truth: {config['benchmark'].get('name')} does not know what is in its frames; "
+            "use labels=agreement or benchmark=boxworld"
+        )
+    return "truth" if known and wanted != "agreement" else "agreement"
+
+
+def collect_video(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    """The cases of one video, a record for each condition that is still open.
+
+    Args:
+        unit: ``video`` (path) and ``done`` (conditions that have a record).
+
+    Yields:
+        [{"video", "condition", "indices", "measures", "frames", "yields", "reports"}]: measured frames [n] and their
+        measures [n, 9]; the frames that tools looked at; ``yields`` are [tool, task, key, frame, end, touched, right]
+        for each target that a tool ought to report; ``reports`` are [tool, task, frame, end, touched, score, area,
+        clipped, right].
+
+    Raises:
+        VideoError: the clip cannot be decoded.
+        TrustvidError: a tool call failed; silence of a tool must mean that it saw nothing.
+    """
+    clip = RememberedClip(worker.reader.open(Path(unit["video"])))
+    settings = worker.config["calibrate"]
+    indices = uniform_indices(clip.n_frames, PROFILED)
+    frames = [indices[place] for place in uniform_indices(len(indices), settings["frames"])]
+    labels = _labels(worker, clip, frames)
+    for condition in conditions_of(worker.config):
+        if condition in unit["done"]:
+            continue
+        view, touched = _under(worker, clip, condition)
+        record: dict[str, Any] = {"video": clip.video_id, "condition": condition, "indices": indices, "frames": frames}
+        record["measures"] = worker.measure(view, indices).tolist()
+        record["yields"], record["reports"] = [], []
+        for tool in worker.tools:
+            outputs = run_tool(worker.executor, tool, view, frames)
+            for seen_in, seen in outputs.items():
+                seconds = float(clip.timestamps[seen_in[-1]] - clip.timestamps[seen_in[0]])
+                targets = labels.targets(tool, seen_in, seconds)
+                place = [seen_in[0], seen_in[-1], int(touched[list(seen_in)].any())]
+                record["yields"] += _yields(tool, targets, seen, labels, place)
+                record["reports"] += _reports(tool, targets, seen, labels, place)
+        yield [record]
+
+
+def run_tool(executor: Executor, tool: str, clip: FrameSource, frames: Sequence[int]) -> Outputs:
+    """Reports of a tool by frame, or by step for a tool that looks at steps; units without a report are there too.
+
+    Raises:
+        TrustvidError: the call failed.
+    """
+    evidence = executor.run(tool, QUERY, clip, frames)
+    if evidence.error:
+        raise TrustvidError(f"{clip.video_id}: {evidence.error.message}")
+    if executor.tools[tool].span == "frame":
+        units: list[Unit] = [(frame,) for frame in frames]
+    else:
+        windows = dense_windows(clip.timestamps, frames, executor.max_fps, executor.window_s)
+        units = sorted({pair for window in windows for pair in pairwise(window)})
+    outputs: Outputs = {unit: [] for unit in units}
+    of_first = {unit[0]: unit for unit in units}
+    for seen in evidence.observations:
+        outputs[of_first[seen.frame]].append(seen)
+    return outputs
+
+
+def _labels(worker: Worker, clip: FrameSource, frames: Sequence[int]) -> Labels:
+    if label_source(worker.config) == "agreement":
+        return AgreementLabels({tool: run_tool(worker.executor, tool, clip, frames) for tool in worker.tools})
+    from trustvid.benchmarks.boxworld.truth import truth_of_video
+
+    return TruthLabels(truth_of_video(worker.config["benchmark"]["split"], clip.video_id))
+
+
+def _under(worker: Worker, clip: FrameSource, condition: str) -> tuple[FrameSource, np.ndarray]:
+    """The clip under a condition, and which of its frames that touches, bool [n_frames]."""
+    if condition == CLEAN:
+        return clip, np.zeros(clip.n_frames, dtype=bool)
+    parsed = Condition.parse(condition)
+    seed = worker.config["seed"]
+    view = corrupt(clip, worker.corruptions[parsed.name], parsed.severity, parsed.coverage, seed)
+    return RememberedClip(view), view.touched
+
+
+def _yields(
+    tool: str, targets: Sequence[Target], seen: Sequence[Observation], labels: Labels, place: list[int]
+) -> list[list[Any]]:
+    """One row for each target that the tool ought to report."""
+    duties = DUTIES.get(tool, tuple(TASK_OF_KIND.values()))
+    return [
+        [tool, target.task, target.key, *place, int(any(is_right(one, target, labels.words) for one in seen))]
+        for target in targets
+        if target.expected and target.task in duties
+    ]
+
+
+def _reports(
+    tool: str, targets: Sequence[Target], seen: Sequence[Observation], labels: Labels, place: list[int]
+) -> list[list[Any]]:
+    """One row for each report that the labels can judge."""
+    rows = []
+    for one in seen:
+        if one.label in labels.unknown:
+            continue
+        task = TASK_OF_KIND[one.kind]
+        area = (one.box[2] - one.box[0]) * (one.box[3] - one.box[1]) if one.box else 0.0
+        right = any(is_right(one, target, labels.words) for target in targets if target.task == task)
+        rows.append([tool, task, *place, one.score, area, int("clipped" in one.values), int(right)])
+    return rows
