@@ -27,26 +27,31 @@ def calibration_tables(metrics: Mapping[str, Any]) -> list[Table]:
 
 
 def _precision_table(rows: Sequence[Mapping[str, Any]], stamp: str) -> Table:
-    names = list(dict.fromkeys(row["confidence"] for row in rows))
-    by_place = {(row["tool"], row["scope"], row["confidence"]): row for row in rows}
-    places = list(dict.fromkeys((row["tool"], row["scope"]) for row in rows))
-    body = []
-    for tool, scope in places:
-        first = by_place[tool, scope, names[0]]
-        cells = [
-            Cell(by_place.get((tool, scope, name), {}).get(score), decimals=3) for name in names for score in _SCORES
-        ]
-        body.append((tool, scope, Cell(first["n"], decimals=0), Cell(first["right"], decimals=3), *cells))
-    headers = [Header("tool"), Header("frames"), Header("reports"), Header("right")]
-    headers += [Header(score.upper() if score != "brier" else "Brier", name) for name in names for score in _SCORES]
+    """One block for each tool and scope, one row for each kind of confidence."""
+    body: list[tuple[str | Cell, ...]] = []
+    rules = set()
+    for tool, scope in dict.fromkeys((row["tool"], row["scope"]) for row in rows):
+        block = [row for row in rows if (row["tool"], row["scope"]) == (tool, scope)]
+        rules.add(len(body))
+        start: tuple[str | Cell, ...] = (
+            tool,
+            scope,
+            Cell(block[0]["n"], decimals=0),
+            Cell(block[0]["right"], decimals=3),
+        )
+        for row in block:
+            body.append((*start, row["confidence"], *(Cell(row[score], decimals=3) for score in _SCORES)))
+            start = ("", "", "", "")
+    names = ("tool", "frames", "reports", "right", "confidence", "ECE", "Brier", "AUC")
     return Table(
         f"Is a report right? Confidence against rightness. {stamp}.",
-        tuple(headers),
+        tuple(Header(name) for name in names),
         tuple(body),
         (
             "ECE over ten bins of equal mass; AUC is the chance that a right report has more confidence than a wrong "
             "one. absolute and relative: calibrated under these channels. touched: corrupted frames only.",
         ),
+        rules=frozenset(rules),
     )
 
 

@@ -216,13 +216,7 @@ def load_calibration(name_or_path: str, channels: Literal["absolute", "relative"
     """
     if channels not in CHANNEL_KINDS:
         raise ValueError(f"channels={channels!r} is unknown; known: {', '.join(CHANNEL_KINDS)}")
-    path = Path(name_or_path)
-    if path.suffix != ".json" and len(path.parts) == 1:
-        path = SHIPPED / f"{name_or_path}.json"
-        if not path.is_file():
-            known = ", ".join(sorted(file.stem for file in SHIPPED.glob("*.json")))
-            raise DataError(f"calibration {name_or_path!r} is unknown; known: {known}; or the path of a .json file")
-    held = read_calibrations(path)
+    held = read_calibrations(calibration_file(name_or_path))
     if channels not in held:
         _warn_once(f"calibration {name_or_path}: holds {', '.join(held)} channels, not {channels}; using the prior")
         return prior_calibration(channels)
@@ -232,6 +226,22 @@ def load_calibration(name_or_path: str, channels: Literal["absolute", "relative"
         _warn_once(f"calibration {name_or_path}: knows nothing of {', '.join(absent)}; using the prior for these")
     tools = prior_calibration(channels, absent).tools | found.tools
     return Calibration(found.channels, found.suite, found.data, found.fitted, tools)
+
+
+def calibration_file(name_or_path: str) -> Path:
+    """Where a calibration lies: one of the package by name, or the path itself.
+
+    Raises:
+        DataError: the package has none of that name.
+    """
+    path = Path(name_or_path)
+    if path.suffix == ".json" or len(path.parts) > 1:
+        return path
+    shipped = SHIPPED / f"{name_or_path}.json"
+    if not shipped.is_file():
+        known = ", ".join(sorted(file.stem for file in SHIPPED.glob("*.json")))
+        raise DataError(f"calibration {name_or_path!r} is unknown; known: {known}; or the path of a .json file")
+    return shipped
 
 
 def save_calibrations(path: Path | str, calibrations: Sequence[Calibration]) -> None:

@@ -151,7 +151,7 @@ def _work(folder: RunFolder, info: RunInfo, typed: EvaluateConfig, config: dict[
         print(f"  left out: {row.id}: {row.reason}", file=sys.stderr)
     info = replace(
         info,
-        datasets=_digests(samples, benchmark) | {"prompts": build(config["prompts"]).digest},
+        datasets=_digests(samples, benchmark) | {"prompts": build(config["prompts"]).digest} | _calibrations(config),
         seeds={"seed": typed.seed},
         decode={"reader": config["reader"].get("kind"), "frames": typed.frames},
     )
@@ -292,6 +292,17 @@ def _digests(samples: Sequence[Sample], benchmark: Any) -> dict[str, str]:
     rows = [[s.id, s.cluster, s.task, s.question, list(s.options), s.answer, s.kind] for s in samples]
     text = json.dumps(rows, ensure_ascii=True, separators=(",", ":"))
     return {benchmark.name: hashlib.sha256(text.encode()).hexdigest()}
+
+
+def _calibrations(config: Mapping[str, Any]) -> dict[str, str]:
+    """Digests of the calibrations that methods use: one that was fitted anew gives other answers, so another run."""
+    import hashlib
+
+    from trustvid.reliability.calibration import calibration_file
+
+    parts = [node.get(part) or {} for node in config["methods"].values() for part in ("reliability", "confidence")]
+    names = sorted({str(part["calibration"]) for part in parts if part.get("calibration")})
+    return {f"calibration {name}": hashlib.sha256(calibration_file(name).read_bytes()).hexdigest() for name in names}
 
 
 def _yaml(value: Any) -> str:
