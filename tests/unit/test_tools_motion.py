@@ -9,8 +9,8 @@ import pytest
 from trustvid.benchmarks.boxworld.preview import render_clip
 from trustvid.errors import ConfigError
 from trustvid.tools.evidence import FrameBatch, Observation, SubQuery
-from trustvid.tools.motion import describe_motion
-from trustvid.tools.recognize_action import RecognizeAction, merge_motion
+from trustvid.tools.motion import describe_motion, merge_motion
+from trustvid.tools.recognize_action import RecognizeAction
 from trustvid.tools.vision.egomotion import EgoMotion, derotate, rotate
 
 QUERY = SubQuery("how does the camera move?", "action")

@@ -12,6 +12,21 @@ from trustvid.tools.evidence import Observation
 MIN_STEPS = 3
 
 
+def motion_faults(
+    tool: str, fov_deg: float, turn_deg_per_s: float, tilt_deg_per_s: float, growth_per_s: float
+) -> list[str]:
+    """What is wrong with the settings that tools which tell the camera's motion share."""
+    faults = []
+    if not 0 < fov_deg < 180:
+        faults.append(f"{tool}.fov_deg={fov_deg!r}: expected degrees between 0 and 180")
+    for name, value in (("turn_deg_per_s", turn_deg_per_s), ("tilt_deg_per_s", tilt_deg_per_s)):
+        if not value > 0:
+            faults.append(f"{tool}.{name}={value!r}: expected a positive rate")
+    if not growth_per_s > 0:
+        faults.append(f"{tool}.growth_per_s={growth_per_s!r}: expected a positive share")
+    return faults
+
+
 @dataclass(frozen=True)
 class Segment:
     """A stretch of one kind of camera motion.

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from trustvid.errors import ConfigError
 from trustvid.tools.evidence import FrameBatch, Observation, SubQuery
-from trustvid.tools.motion import Segment, describe_motion, merge_motion
+from trustvid.tools.motion import describe_motion, merge_motion, motion_faults
 
 if TYPE_CHECKING:
     from trustvid.tools.vision.egomotion import StepMotion
-
-__all__ = ["RecognizeAction", "Segment", "merge_motion"]
 
 # Rates are per second; steps without a usable duration count as this long.
 _FALLBACK_STEP_S = 0.1
@@ -47,14 +45,7 @@ class RecognizeAction:
         growth_per_s: float = 0.03,
         min_score: float = 0.05,
     ):
-        faults = []
-        if not 0 < fov_deg < 180:
-            faults.append(f"recognize_action.fov_deg={fov_deg!r}: expected degrees between 0 and 180")
-        for name, value in (("turn_deg_per_s", turn_deg_per_s), ("tilt_deg_per_s", tilt_deg_per_s)):
-            if not value > 0:
-                faults.append(f"recognize_action.{name}={value!r}: expected a positive rate")
-        if not growth_per_s > 0:
-            faults.append(f"recognize_action.growth_per_s={growth_per_s!r}: expected a positive share")
+        faults = motion_faults("recognize_action", fov_deg, turn_deg_per_s, tilt_deg_per_s, growth_per_s)
         if faults:
             raise ConfigError(faults)
         self.fov_deg = float(fov_deg)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trustvid.errors import ConfigError
 from trustvid.tools.detect_objects import DetectObjects
 from trustvid.tools.evidence import FrameBatch, Observation, SubQuery
-from trustvid.tools.motion import describe_motion, merge_motion
+from trustvid.tools.motion import describe_motion, merge_motion, motion_faults
 from trustvid.tools.tracks import Track, link_tracks
 
 if TYPE_CHECKING:
@@ -65,14 +65,7 @@ class TrackTemporal:
         min_saturation: float = 0.34,
         min_score: float = 0.05,
     ):
-        faults = []
-        if not 0 < fov_deg < 180:
-            faults.append(f"track_temporal.fov_deg={fov_deg!r}: expected degrees between 0 and 180")
-        for name, value in (("turn_deg_per_s", turn_deg_per_s), ("tilt_deg_per_s", tilt_deg_per_s)):
-            if not value > 0:
-                faults.append(f"track_temporal.{name}={value!r}: expected a positive rate")
-        if not growth_per_s > 0:
-            faults.append(f"track_temporal.growth_per_s={growth_per_s!r}: expected a positive share")
+        faults = motion_faults("track_temporal", fov_deg, turn_deg_per_s, tilt_deg_per_s, growth_per_s)
         shares = (("min_box_score", min_box_score), ("min_saturation", min_saturation), ("min_score", min_score))
         for name, value in shares:
             if not 0 <= value <= 1:

@@ -10,10 +10,8 @@ from trustvid.tools.vision.boxes import Box
 from trustvid.tools.vision.colour import overlap_share
 
 _SAME_BOX = 0.3  # IoU of where a step ends and where the next one starts
-_MAX_GAP_S, _MAX_JUMP = (
-    0.5,
-    0.15,
-)  # a thing missed this long, and moved this far (share of the frame), is still the same
+# A thing missed this long (seconds), and moved this far (share of the frame), is still the same.
+_MAX_GAP_S, _MAX_JUMP = 0.5, 0.15
 
 
 @dataclass(frozen=True)

@@ -163,8 +163,7 @@ class Draws:
         """Place of the thing that carries a word; None when it was never placed.
 
         The estimate is the weighted median of each coordinate over all sightings. A draw takes as many sightings with
-        replacement, some of them of something else, and the word stands on another
-        thing as often as readings say so.
+        replacement, some of them of something else, and the word stands on another thing as often as readings say so.
         """
         thing, share = self._scene.links.get(word.upper(), ("", 0.0))
         labels, spots, scores, weights = self._sightings
