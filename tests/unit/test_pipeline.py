@@ -16,6 +16,7 @@ from trustvid.agent.routing import ByPolicy, Fixed, Table
 from trustvid.agent.synthesis import LogOdds, Tiered, Uniform
 from trustvid.agent.trajectory import Trajectory
 from trustvid.errors import ConfigError
+from trustvid.policy.scripted import ScriptedPolicy
 from trustvid.reliability.confidence import Calibrated, Intrinsic, PaperConfidence
 from trustvid.reliability.profile import Off, Paper, Profile, Relative
 from trustvid.reliability.selection import Anchored, PaperTopK
@@ -188,7 +189,7 @@ def test_numeric_and_free_answers():
 
 
 def test_a_method_refuses_what_it_does_not_know():
-    with pytest.raises(ValueError, match="expected tools, none or chance"):
+    with pytest.raises(ValueError, match="expected tools, frames, none or chance"):
         Method("guess", 8, Off(), UniformGrid(), Intrinsic(), Fixed(), Uniform())
     with pytest.raises(ValueError, match=r"frames=16; its selection keeps 4 to 12"):
         Method("tools", 16, Paper(), PaperTopK(), PaperConfidence(), Table(), Tiered())
@@ -283,8 +284,25 @@ def test_the_policy_routes_among_the_candidates_and_the_table_steps_in():
     assert "1. text: Which word? | tools: read_text (cost 0.25), caption_frame (cost 0.25)" in asked
     assert [item.tool for item in trajectory.evidence] == ["caption_frame", "caption_frame"]
     assert not trajectory.routing_ok, "read_text is no candidate for a spatial demand"
-    with pytest.raises(ConfigError, match=r"route\.j2"):
+    with pytest.raises(ConfigError, match=r"route\.j2 is missing"):
         Pipeline(pipeline.method, tools, OldPrompts())
+    direct = Method("frames", 8, **BLIND)
+    with pytest.raises(ConfigError, match=r"direct\.j2 is missing"):
+        Pipeline(direct, tools, OldPrompts())
+
+
+@pytest.mark.parametrize("prompts", ["full", "compact"])
+def test_direct_shows_the_frames_and_asks_no_tool(prompts):
+    talker = Talker("<think>seen</think><answer>B</answer><confidence>0.7</confidence>")
+    pipeline = Pipeline(Method("frames", 8, **BLIND), executor(Reader(fails=True)), Prompts(prompts))
+    trajectory = drive(pipeline.run(QUESTION, View(clip())), talker)
+    (request,) = talker.requests
+    shown = request.messages[-1]
+    assert shown.frames == trajectory.frames == UniformGrid().select(Off().profile(clip()), 30, 8)
+    assert "A to C" in shown.text and "C. ZOO" in shown.text and "0 (0.00 s)" in shown.text
+    assert trajectory.answer.value == "B" and trajectory.calls == 0 and trajectory.cost == 0
+    guess = drive(pipeline.run(QUESTION, View(clip())), ScriptedPolicy()).answer
+    assert guess.status == "ok" and guess.confidence == pytest.approx(1 / 3, abs=0.001), "it cannot see"
 
 
 class OldPrompts:
@@ -293,7 +311,7 @@ class OldPrompts:
     folder = "old"
 
     def __contains__(self, role):
-        return role != "route"
+        return role not in ("route", "direct")
 
 
 def test_routing_replies_are_read_line_by_line():

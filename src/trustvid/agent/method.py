@@ -14,6 +14,8 @@ from trustvid.reliability.profile import Profile
 from trustvid.tools.evidence import Evidence, SubQuery
 from trustvid.video.source import FrameSource
 
+EVIDENCE = ("tools", "frames", "none", "chance")
+
 
 class Estimator(Protocol):
     """A frame-reliability estimator (config group ``reliability``)."""
@@ -59,8 +61,8 @@ class Method:
     """A preset of the pipeline (config group ``methods``).
 
     Attributes:
-        evidence: "tools" runs the whole pipeline; "none" asks the policy without any evidence; "chance" picks an
-            option by a seeded draw and asks nobody.
+        evidence: "tools" runs the whole pipeline; "frames" shows the policy the selected frames and asks no tool;
+            "none" asks it without any evidence; "chance" picks an option by a seeded draw and asks nobody.
         frames: K, frames handed to policy and tools.
         refine: whether a call of low confidence is repeated once on four frames of the pool.
         per_tool_frames: whether each tool gets frames selected by its own yield instead of the common ones.
@@ -81,10 +83,10 @@ class Method:
 
     def __post_init__(self) -> None:
         faults = []
-        if self.evidence not in ("tools", "none", "chance"):
-            faults.append(f"evidence={self.evidence!r}; expected tools, none or chance")
+        if self.evidence not in EVIDENCE:
+            faults.append(f"evidence={self.evidence!r}; expected {', '.join(EVIDENCE[:-1])} or {EVIDENCE[-1]}")
         low, high = self.selection.k_min, self.selection.k_max
-        if self.evidence == "tools" and not low <= self.frames <= high:
+        if self.evidence in ("tools", "frames") and not low <= self.frames <= high:
             faults.append(f"frames={self.frames}; its selection keeps {low} to {high} (selection.k_min, k_max)")
         elif self.frames < 1:
             faults.append(f"frames={self.frames}; expected at least 1")

@@ -53,13 +53,15 @@ class Pipeline:
         prompts: the policy's prompts.
 
     Raises:
-        ConfigError: the policy is to choose tools and the prompts do not say how to ask it.
+        ConfigError: the method has a turn that the prompts do not know.
     """
 
     def __init__(self, method: Method, executor: Executor, prompts: Prompts):
-        if method.routing.asks_policy and "route" not in prompts:
+        turns = [("route", method.routing.asks_policy), ("direct", method.evidence == "frames")]
+        absent = [role for role, needed in turns if needed and role not in prompts]
+        if absent:
             raise ConfigError(
-                [f"routing=policy needs a prompt route.j2 in {prompts.folder}; add it, or use routing=table"]
+                [f"prompts: {prompts.folder}/{role}.j2 is missing, a turn of this method" for role in absent]
             )
         self.method, self.executor, self.prompts = method, executor, prompts
 
@@ -73,12 +75,12 @@ class Pipeline:
             return _chance(question)
         clip = view.clip
         conversation = [Message("system", self.prompts.render("system"))]
-        if self.method.evidence == "none":
-            nothing = self._synthesis_prompt(question, "## Evidence\nnone was gathered")
-            conversation.append(Message("user", f"{_asked(question)}\n\n{nothing}"))
+        if self.method.evidence != "tools":
+            conversation.append(self._only_question(question, view))
             reply = yield PolicyRequest(tuple(conversation), clip)
+            frames = conversation[-1].frames
             conversation.append(Message("assistant", reply))
-            return Trajectory((), (), "unknown", (), (), True, tuple(conversation), read_answer(reply, question))
+            return Trajectory(frames, (), "unknown", (), (), True, tuple(conversation), read_answer(reply, question))
 
         work = self._begin(question, view)
         conversation.append(Message("user", self._decomposition_prompt(work), work.frames))
@@ -186,6 +188,22 @@ class Pipeline:
         return replace(evidence, observations=observations, disturbance=disturbance, confidence=judged.call)
 
     # -- prompts ---------------------------------------------------------------------------------------------------
+
+    def _only_question(self, question: Question, view: View) -> Message:
+        """The question for a policy that gets no tool results: with the selected frames, or with nothing at all."""
+        if self.method.evidence == "none":
+            nothing = self._synthesis_prompt(question, "## Evidence\nnone was gathered")
+            return Message("user", f"{_asked(question)}\n\n{nothing}")
+        profile = view.profile(self.method.reliability)
+        frames = self.method.selection.select(profile, view.clip.n_frames, self.method.frames)
+        text = self.prompts.render(
+            "direct",
+            question=_asked(question),
+            frames=rendering.frames_block(view.clip, frames),
+            letters=rendering.letter_range(question.letters),
+            numeric=question.numeric,
+        )
+        return Message("user", text, frames)
 
     def _decomposition_prompt(self, work: _Pass) -> str:
         return self.prompts.render(

@@ -1,4 +1,4 @@
-"""The policy's prompt files: a folder with system.j2, decompose.j2, synthesise.j2, and route.j2 for routing=policy."""
+"""The policy's prompt files: a folder with system.j2, decompose.j2, synthesise.j2; some methods need more."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ class Prompts(PromptFolder):
     Args:
         folder: "full" or "compact" (shipped), or the path of a folder with the files.
 
-    Slots: ``question``, ``frames``, ``profile`` (decompose); ``sub_queries``, ``disturbance`` (route); ``evidence``,
-    ``letters`` ("A to E", empty when the question has no options), ``numeric`` (synthesise).
+    Slots: ``question``, ``frames``, ``profile`` (decompose); ``sub_queries``, ``disturbance`` (route, for
+    routing=policy); ``evidence`` (synthesise); ``question``, ``frames`` (direct, for methods without tools);
+    ``letters`` ("A to E", empty when the question has no options), ``numeric`` (the last two).
 
     Raises:
         ConfigError: the folder or a file of it is missing.
     """
 
     def __init__(self, folder: str = "full"):
-        super().__init__(folder, SHIPPED, required=ROLES, optional=("route",), setting="prompts.folder")
+        super().__init__(folder, SHIPPED, required=ROLES, optional=("route", "direct"), setting="prompts.folder")
