@@ -23,7 +23,6 @@ from trustvid.agent.pipeline import drive
 from trustvid.config.compose import compose_config
 from trustvid.config.schema import build
 from trustvid.tools.assess_quality import stored_measurer
-from trustvid.video.memo import RememberedClip
 
 
 def main() -> int:
@@ -42,7 +41,7 @@ def main() -> int:
     rows = []
     for path, asked in by_video.items():
         pipeline = build_pipelines(config, cache_dir=None)["anchored"]  # nothing is remembered from the last video
-        clip = RememberedClip(reader.open(path))
+        clip = reader.open(path)
         view = View(clip, stored_measurer(pipeline.executor))
         started = time.process_time()
         clip.frames(range(clip.n_frames))

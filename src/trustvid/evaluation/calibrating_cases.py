@@ -126,7 +126,7 @@ def collect_video(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[st
         VideoError: the clip cannot be decoded.
         TrustvidError: a tool call failed; silence of a tool must mean that it saw nothing.
     """
-    clip = RememberedClip(worker.reader.open(Path(unit["video"])))
+    clip = worker.reader.open(Path(unit["video"]))
     settings = worker.config["calibrate"]
     indices = uniform_indices(clip.n_frames, PROFILED)
     frames = [indices[place] for place in uniform_indices(len(indices), settings["frames"])]

@@ -42,9 +42,8 @@ class Worker:
     corruptions: Mapping[str, Any]
 
     def view(self, clip: FrameSource) -> View:
-        """A condition of a clip, its frames kept at hand and its measures shared through the tool cache."""
-        executor = next(iter(self.pipelines.values())).executor
-        return View(RememberedClip(clip), stored_measurer(executor))
+        """A condition of a clip, whose measures are shared through the tool cache."""
+        return View(clip, stored_measurer(next(iter(self.pipelines.values())).executor))
 
 
 def set_up(config: dict[str, Any]) -> Worker:
@@ -80,7 +79,6 @@ def answer_video(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str
         for prediction in unscored(samples, list(worker.pipelines), conditions_of(worker.config), done, str(error)):
             yield [{"prediction": prediction.to_json(), "trajectory": None}]
         return
-    clip = RememberedClip(clip)
     for condition in conditions_of(worker.config):
         view = worker.view(_under(worker, clip, condition))
         for sample in samples:
@@ -95,7 +93,7 @@ def fill_cache(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str, 
 
     Tools that read the sub-query are left out, their outputs depend on the question.
     """
-    clip = RememberedClip(worker.reader.open(Path(unit["video"])))
+    clip = worker.reader.open(Path(unit["video"]))
     for condition in conditions_of(worker.config):
         view = worker.view(_under(worker, clip, condition))
         for pipeline in worker.pipelines.values():
@@ -115,7 +113,8 @@ def _under(worker: Worker, clip: FrameSource, condition: str) -> FrameSource:
     if condition == CLEAN:
         return clip
     parsed = Condition.parse(condition)
-    return corrupt(clip, worker.corruptions[parsed.name], parsed.severity, parsed.coverage, worker.config["seed"])
+    corruption = worker.corruptions[parsed.name]
+    return RememberedClip(corrupt(clip, corruption, parsed.severity, parsed.coverage, worker.config["seed"]))
 
 
 def _record(worker: Worker, sample: Sample, method: str, condition: str, view: View) -> dict[str, Any]:

@@ -37,7 +37,6 @@ def run(args: argparse.Namespace) -> int:
     from trustvid.config.compose import compose_config, group_options
     from trustvid.config.schema import build, check_evaluate
     from trustvid.tools.assess_quality import stored_measurer
-    from trustvid.video.memo import RememberedClip
 
     if args.method not in group_options("methods"):
         raise ConfigError([f"--method {args.method} does not exist; known: {', '.join(group_options('methods'))}"])
@@ -47,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     config = OmegaConf.to_container(_compose(compose_config, overrides), resolve=True)
     check_evaluate(config)
     pipeline = build_pipelines(config, cache_dir=None)[args.method]
-    view = View(RememberedClip(build(config["reader"]).open(args.file)), stored_measurer(pipeline.executor))
+    view = View(build(config["reader"]).open(args.file), stored_measurer(pipeline.executor))
     question = Question(args.question, tuple(args.options))
     trajectory = drive(pipeline.run(question, view), build(config["policy"]))
     if args.json:
