@@ -25,6 +25,7 @@ from trustvid.llm.messages import Failure, Reply, canonical_json
 
 _VERSION = 1
 _WAIT_FOR_WRITERS_S = 120.0
+_SETTINGS = "judge.store=… or policy.store=…"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS chats (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS replies (
@@ -70,7 +71,7 @@ class RequestStore:
         self._writers = 0
         self._opened: tuple[int, sqlite3.Connection] | None = None
         if read_only and (self.path is None or not self.path.is_file()):
-            raise DataError(f"{path}: no stored replies there; expected the store of an earlier run (judge.store=…)")
+            raise DataError(f"{path}: no stored replies there; expected the store of an earlier run ({_SETTINGS})")
         self._connection()
 
     def reply(self, key: str) -> Reply | None:
@@ -171,7 +172,7 @@ class RequestStore:
             except (sqlite3.DatabaseError, OSError) as error:
                 raise DataError(
                     f"{self.path}: cannot be opened as a store of replies ({error}); expected a file that trustvid "
-                    "wrote, in a folder that may be written to; name another one (judge.store=…) or remove it"
+                    f"wrote, in a folder that may be written to; name another one ({_SETTINGS}) or remove it"
                 ) from None
         return self._opened[1]
 
@@ -272,7 +273,7 @@ def _lock_byte(file: int, place: int) -> bool:
     except OSError as error:
         raise DataError(
             f"files cannot be locked beside the store ({error}); expected a disk with file locks: put the store on a "
-            "local one (judge.store=…)"
+            f"local one ({_SETTINGS})"
         ) from error
     return True
 

@@ -33,6 +33,8 @@ NOT_IN_HASH = (
     "save_trajectories",
     "baseline",
     "contrasts",
+    *(f"policy.{name}" for name in ("store", "offline", "key_env", "concurrency", "timeout_s", "total_timeout_s")),
+    *(f"policy.{name}" for name in ("max_retries", "backoff_s", "give_up_after")),
 )
 # Settings that only benchmarks of captions read, and those that only benchmarks of questions do.
 ONLY_CAPTIONS = ("judge", "rules", "responses", "reference", "evidence")
