@@ -134,6 +134,19 @@ def test_unreadable_videos_are_unscored_and_the_run_goes_on(user, tmp_path):
     assert stopped.returncode != 0 and "expected" in stopped.stderr
 
 
+def test_a_continued_run_tries_its_unscored_questions_again(user, tmp_path):
+    good, bad = clips_of(["v06", "v12"], tmp_path)
+    file = write_questions(tmp_path, [good, bad])
+    arguments = ["benchmark=mcq_jsonl", f"benchmark.file={file}", "corruption=[]", "methods=[blind]", "workers=0"]
+    assert "1 of 2 answers scored" in user.evaluate(*arguments).stdout
+    user.evaluate(*arguments)
+    assert user.count() == 2, "what fails again for the same reason is not stored twice"
+    shutil.copy(tmp_path / good, tmp_path / bad)
+    assert "1 of 2 answers scored" in user.evaluate(*arguments, "retry_unscored=false").stdout
+    assert "2 of 2 answers scored" in user.evaluate(*arguments).stdout
+    assert user.count() == 3 and user.metrics()["context"]["duplicates"] == 0
+
+
 def test_when_nothing_can_be_scored_the_exit_code_says_so(user, tmp_path):
     file = write_questions(tmp_path, clips_of(["v12"], tmp_path))
     result = user.evaluate(

@@ -9,13 +9,14 @@ import pytest
 
 from tests.unit.fakes import ArraySource
 from trustvid.agent.method import Method, Question, View
-from trustvid.agent.pipeline import Pipeline, drive
+from trustvid.agent.pipeline import Pipeline, drive, drive_all
 from trustvid.agent.prompting import Prompts
 from trustvid.agent.replies import read_answer, read_decomposition, read_routing
 from trustvid.agent.routing import ByPolicy, Fixed, Table
 from trustvid.agent.synthesis import LogOdds, Tiered, Uniform
 from trustvid.agent.trajectory import Trajectory
-from trustvid.errors import ConfigError
+from trustvid.errors import ConfigError, TrustvidError
+from trustvid.policy.base import PolicyError
 from trustvid.policy.scripted import ScriptedPolicy
 from trustvid.reliability.confidence import Calibrated, Intrinsic, PaperConfidence
 from trustvid.reliability.profile import Off, Paper, Profile, Relative
@@ -350,3 +351,43 @@ def test_each_tool_can_have_frames_of_its_own():
     assert own.frames_for("read_text", view, profile, (0, 10, 20, 29)) != (0, 10, 20, 29)
     assert all(f % 2 for f in own.frames_for("read_text", view, profile, (0, 10, 20, 29)))
     assert common.frames_for("read_text", view, profile, (0, 10, 20, 29)) == (0, 10, 20, 29)
+
+
+class Crowd:
+    """A policy that answers lists, keeps their sizes, and fails on questions with a word in them."""
+
+    name = "crowd"
+
+    def __init__(self, tells: bool, bad: str = "never"):
+        self.tells, self.bad, self.sizes = tells, bad, []
+
+    def generate(self, requests):
+        self.sizes.append(len(requests))
+        failed = {i: f"no {self.bad}" for i, r in enumerate(requests) if self.bad in r.messages[1].text}
+        replies = [None if i in failed else self.reply(r) for i, r in enumerate(requests)]
+        if failed and self.tells:
+            raise PolicyError("some failed", replies, failed)
+        if failed:
+            raise TrustvidError("something failed")
+        return replies
+
+    @staticmethod
+    def reply(request):
+        return ASK if "## Evidence" not in request.messages[-1].text else "<answer>A</answer>"
+
+
+def test_trajectories_run_side_by_side_and_one_that_fails_leaves_the_others_alone():
+    questions = [Question(f"Question {i}, {word}?", ("a", "b")) for i, word in enumerate(("good", "bad", "good"))]
+    method = Method("tools", 4, **BLIND)
+    pipeline = Pipeline(method, executor(), Prompts("full"))
+    alone = [drive(pipeline.run(question, View(clip())), Crowd(True)) for question in questions]
+    policy = Crowd(tells=True)
+    assert drive_all([pipeline.run(question, View(clip())) for question in questions], policy) == alone
+    assert policy.sizes == [3, 3], "two rounds of three"
+    for tells, sizes, reason in ((True, [3, 2], "no bad"), (False, [3, 1, 1, 1, 2], "something failed")):
+        policy = Crowd(tells, "bad")
+        first, second, third = drive_all([pipeline.run(question, View(clip())) for question in questions], policy)
+        assert (first, third) == (alone[0], alone[2]) and str(second) == reason
+        assert policy.sizes == sizes
+    with pytest.raises(TrustvidError, match="no bad"):
+        drive(pipeline.run(questions[1], View(clip())), Crowd(True, "bad"))

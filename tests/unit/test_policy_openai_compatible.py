@@ -30,8 +30,8 @@ from trustvid.config.schema import build, check_evaluate
 from trustvid.errors import ConfigError, TrustvidError
 from trustvid.evaluation import caption_runner, runner
 from trustvid.evaluation.pool import Unit, UnitEvent, Work, run_units
-from trustvid.policy.base import Message, PolicyRequest
-from trustvid.policy.openai_compatible import OpenAICompatiblePolicy, PolicyError
+from trustvid.policy.base import Message, PolicyError, PolicyRequest
+from trustvid.policy.openai_compatible import OpenAICompatiblePolicy
 from trustvid.policy.scripted.policy import ScriptedPolicy
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])

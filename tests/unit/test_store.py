@@ -377,6 +377,25 @@ def test_repeated_records_count_once(tmp_path, request):
     assert (len(loaded.records), loaded.duplicates) == (499, 5)
 
 
+def test_a_later_try_takes_the_place_of_an_unscored_one(tmp_path):
+    lost = {"answer": None, "score": None, "confidence": None, "confidence_source": None, "status": "unscored"}
+    scored, other = prediction(), prediction(sample_id="q2")
+    first, second = (replace(other, **lost, reason=reason) for reason in ("server down", "server slow"))
+    lines_of(
+        tmp_path, [scored, first, second, other, replace(other, score=1.0), replace(scored, **lost, reason="late")]
+    )
+    folder = RunFolder(tmp_path)
+    loaded = folder.load("predictions")
+    assert loaded.records == (scored, other), "scored ones are never replaced"
+    assert loaded.duplicates == 2
+    folder = RunFolder(tmp_path / "retried")
+    folder.path.mkdir()
+    lines_of(folder.path, [scored, first, second])
+    assert folder.load("predictions").records == (scored, second) and folder.load("predictions").duplicates == 0
+    assert folder.done_keys() == {scored.key, other.key}
+    assert folder.done_keys(retry_unscored=True) == {scored.key}
+
+
 def metrics_text(folder: RunFolder) -> str:
     return dump_json(compute_metrics(folder.load("predictions").records, CONTEXT))
 

@@ -19,8 +19,8 @@ from trustvid.agent.replies import read_answer, read_decomposition, read_routing
 from trustvid.agent.routing import CANDIDATES, column_of
 from trustvid.agent.synthesis import words_of
 from trustvid.agent.trajectory import Answer, FrameCall, Trajectory
-from trustvid.errors import ConfigError
-from trustvid.policy.base import Message, Policy, PolicyRequest
+from trustvid.errors import ConfigError, TrustvidError
+from trustvid.policy.base import Message, Policy, PolicyError, PolicyRequest
 from trustvid.reliability.confidence import Call
 from trustvid.reliability.profile import Profile
 from trustvid.seeding import derive_seed
@@ -232,13 +232,63 @@ class Pipeline:
 
 
 def drive(turns: Turns, policy: Policy) -> Trajectory:
-    """Run one trajectory to its end, one policy turn at a time."""
+    """Run one trajectory to its end, one policy turn at a time.
+
+    Raises:
+        TrustvidError: what the pipeline or the policy raised.
+    """
+    (outcome,) = drive_all([turns], policy)
+    if isinstance(outcome, TrustvidError):
+        raise outcome
+    return outcome
+
+
+def drive_all(trajectories: Sequence[Turns], policy: Policy) -> list[Trajectory | TrustvidError]:
+    """Run trajectories side by side: in each round, all that wait for the policy are asked in one list.
+
+    Returns:
+        For each, in order, the trajectory, or why there is none; one that fails does not touch the others.
+    """
+    outcomes: list[Trajectory | TrustvidError] = [TrustvidError("not started")] * len(trajectories)
+    waiting: dict[int, PolicyRequest] = {}
+
+    def go_on(place: int, reply: str | None) -> None:
+        try:
+            waiting[place] = trajectories[place].send(reply)
+        except StopIteration as stop:
+            outcomes[place] = stop.value
+        except TrustvidError as error:
+            outcomes[place] = error
+
+    for place in range(len(trajectories)):
+        go_on(place, None)
+    while waiting:
+        places, requests = list(waiting), list(waiting.values())
+        waiting.clear()
+        for place, reply in zip(places, _replies(policy, requests), strict=True):
+            if isinstance(reply, TrustvidError):
+                trajectories[place].close()
+                outcomes[place] = reply
+            else:
+                go_on(place, reply)
+    return outcomes
+
+
+def _replies(policy: Policy, requests: Sequence[PolicyRequest]) -> list[str | TrustvidError]:
+    """One reply or error for each request. Where an error does not say whose it is, each is asked alone."""
     try:
-        request = next(turns)
-        while True:
-            request = turns.send(policy.generate([request])[0])
-    except StopIteration as stop:
-        return stop.value
+        return list(policy.generate(requests))
+    except PolicyError as error:
+        if error.replies:
+            message = str(error)
+            return [
+                TrustvidError(error.reasons.get(place, message)) if reply is None else reply
+                for place, reply in enumerate(error.replies)
+            ]
+        alone: TrustvidError = error
+    except TrustvidError as error:
+        alone = error
+    return [alone] if len(requests) == 1 else [one for each in requests for one in _replies(policy, [each])]
 
 
 def _as_call(evidence: Evidence, profile: Profile, disturbance: tuple[float, ...]) -> Call:

@@ -40,6 +40,7 @@ class EvaluateConfig:
     window_s: float = 2.0
     on_error: str = "skip"
     fresh: bool = False
+    retry_unscored: bool = True
     save_trajectories: bool = False
     rules: str = "strict"
     responses: str | list[str] | None = None

@@ -13,7 +13,7 @@ from typing import Any
 
 from trustvid.agent.assembly import build_pipelines
 from trustvid.agent.method import Question, View
-from trustvid.agent.pipeline import Pipeline, drive
+from trustvid.agent.pipeline import Pipeline, drive_all
 from trustvid.agent.trajectory import Answer, Trajectory
 from trustvid.benchmarks.sample import Sample
 from trustvid.config.schema import build
@@ -81,11 +81,15 @@ def answer_video(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str
         return
     for condition in conditions_of(worker.config):
         view = worker.view(_under(worker, clip, condition))
-        for sample in samples:
-            open_methods = [name for name in worker.pipelines if (sample.id, name, condition) not in done]
-            group = [_record(worker, sample, name, condition, view) for name in open_methods]
-            if group:
-                yield group
+        still_open = [
+            [(sample, name) for name in worker.pipelines if (sample.id, name, condition) not in done]
+            for sample in samples
+        ]
+        # As many questions at once as keep the policy busy, and no more: what is not yet stored is lost by a kill.
+        at_once = max(1, getattr(worker.policy, "parallel", 1) // len(worker.pipelines))
+        groups = [pairs for pairs in still_open if pairs]
+        for start in range(0, len(groups), at_once):
+            yield from _records(worker, groups[start : start + at_once], condition, view)
 
 
 def fill_cache(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
@@ -117,16 +121,30 @@ def _under(worker: Worker, clip: FrameSource, condition: str) -> FrameSource:
     return RememberedClip(corrupt(clip, corruption, parsed.severity, parsed.coverage, worker.config["seed"]))
 
 
-def _record(worker: Worker, sample: Sample, method: str, condition: str, view: View) -> dict[str, Any]:
+def _records(
+    worker: Worker, groups: Sequence[Sequence[tuple[Sample, str]]], condition: str, view: View
+) -> Iterator[list[dict[str, Any]]]:
+    """Records of (question, method) pairs, group by group; all of them run side by side."""
+    turns = [
+        worker.pipelines[method].run(Question(sample.question, sample.options, numeric=sample.kind == "numeric"), view)
+        for group in groups
+        for sample, method in group
+    ]
+    outcomes = iter(drive_all(turns, worker.policy))
+    for group in groups:
+        yield [_record(worker, sample, method, condition, next(outcomes)) for sample, method in group]
+
+
+def _record(
+    worker: Worker, sample: Sample, method: str, condition: str, outcome: Trajectory | TrustvidError
+) -> dict[str, Any]:
     """The prediction (and, when asked for, the trajectory) of one method on one question."""
-    question = Question(sample.question, sample.options, numeric=sample.kind == "numeric")
-    try:
-        trajectory = drive(worker.pipelines[method].run(question, view), worker.policy)
-    except TrustvidError as error:  # unreadable frames, a policy that failed: no answer, hence no score
+    if isinstance(outcome, TrustvidError):  # unreadable frames, a policy that failed: no answer, hence no score
         if worker.config["on_error"] == "stop":
-            raise
-        return {"prediction": Prediction.unscored(sample, method, condition, str(error)).to_json(), "trajectory": None}
-    saved = None
+            raise outcome
+        unscored = Prediction.unscored(sample, method, condition, str(outcome))
+        return {"prediction": unscored.to_json(), "trajectory": None}
+    trajectory, saved = outcome, None
     if worker.config["save_trajectories"]:
         saved = {"sample_id": sample.id, "method": method, "condition": condition, **trajectory.to_json()}
     prediction = predict(sample, method, condition, trajectory)

@@ -70,7 +70,8 @@ class Loaded(Generic[T]):
     """The records of one file.
 
     Attributes:
-        records: in the order written, the first of each key.
+        records: in the order written, the first of each key; of a prediction that was tried again because it was
+            unscored, the last try.
         duplicates: records left out because an earlier one has their key.
         truncated: whether the last line was cut by a kill and left out.
     """
@@ -127,9 +128,14 @@ class RunFolder:
         """
         return _load(self.path / f"{name}.jsonl", RECORD_TYPES.get(name))
 
-    def done_keys(self) -> set[tuple[str, str, str]]:
-        """Keys (sample_id, method, condition) of the predictions that need not be made again."""
-        return {prediction.key for prediction in self.load("predictions").records}
+    def done_keys(self, retry_unscored: bool = False) -> set[tuple[str, str, str]]:
+        """Keys (sample_id, method, condition) of the predictions that need not be made again.
+
+        Args:
+            retry_unscored: unscored ones are to be tried again (the server may be up now).
+        """
+        found = self.load("predictions").records
+        return {one.key for one in found if not (retry_unscored and one.status == "unscored")}
 
     @contextlib.contextmanager
     def writing(self, info: RunInfo, fresh: bool = False) -> Iterator[RunWriter]:
@@ -343,14 +349,18 @@ def _load(path: Path, kind: type[Prediction] | None) -> Loaded[Any]:
     lines, truncated = read_lines(path)
     if kind is None:
         return Loaded(tuple(record for _, record in lines), 0, truncated)
-    first: dict[tuple[str, str, str], Prediction] = {}
+    kept: dict[tuple[str, str, str], Prediction] = {}
+    retries = 0
     for number, record in lines:
         try:
             prediction = kind.from_json(record)
         except DataError as error:
             raise bad_line(path, number, error) from error
-        first.setdefault(prediction.key, prediction)
-    return Loaded(tuple(first.values()), len(lines) - len(first), truncated)
+        earlier = kept.setdefault(prediction.key, prediction)
+        if earlier is not prediction and earlier.status == "unscored":
+            kept[prediction.key] = prediction
+            retries += 1
+    return Loaded(tuple(kept.values()), len(lines) - len(kept) - retries, truncated)
 
 
 def _now() -> str:

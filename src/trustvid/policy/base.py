@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from trustvid.errors import TrustvidError
 from trustvid.video.source import FrameSource
+
+
+class PolicyError(TrustvidError):
+    """The policy did not take its turn in some of the conversations: no answer there, hence no score.
+
+    Attributes:
+        replies: one for each request in order, None where it failed; empty when nothing is known of single requests.
+        reasons: place of a request that failed → why.
+    """
+
+    def __init__(self, message: str, replies: Sequence[Any] = (), reasons: Mapping[int, str] | None = None):
+        super().__init__(message)
+        self.replies, self.reasons = tuple(replies), dict(reasons or {})
+
+    def __reduce__(self) -> tuple:
+        return PolicyError, (str(self), self.replies, self.reasons)
 
 
 @dataclass(frozen=True)
@@ -33,7 +50,10 @@ class PolicyRequest:
 
 
 class Policy(Protocol):
-    """Anything that continues conversations."""
+    """Anything that continues conversations. One with ``parallel`` above 1 is asked that many at a time, if it may be.
+
+    ``generate`` raises :class:`PolicyError` when a request failed for good.
+    """
 
     name: str
 

@@ -10,20 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trustvid.errors import ConfigError, TrustvidError
+from trustvid.errors import ConfigError
 from trustvid.llm.messages import ChatMessage, ChatRequest, Failure, Image
 from trustvid.llm.settings import Endpoint, Limits, Sampling
-from trustvid.policy.base import Message, PolicyRequest
+from trustvid.policy.base import Message, PolicyError, PolicyRequest
 from trustvid.video.source import FrameSource
 
 if TYPE_CHECKING:
     from trustvid.llm.stored import StoredChat
 
 FORMATS = ("jpeg", "png")
-
-
-class PolicyError(TrustvidError):
-    """The policy did not take its turn: no answer, hence no score. The message has the server's reason."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +118,7 @@ class OpenAICompatiblePolicy:
         self._limits = Limits(concurrency, timeout_s, total_timeout_s, max_retries, backoff_s, give_up_after)
         self._pictures = Pictures(longest_side, image_format, jpeg_quality)
         self._store, self._offline = store, offline
+        self.parallel = concurrency
         parts = (self._endpoint, self._sampling, self._limits, self._pictures)
         faults = [fault for part in parts for fault in part.faults()] + list(_store_faults(store, offline))
         try:
@@ -135,13 +132,18 @@ class OpenAICompatiblePolicy:
         """One reply for each request, in order; several requests are asked side by side.
 
         Raises:
-            PolicyError: a request failed for good. Replies to the others are stored: asking again costs nothing.
+            PolicyError: a request failed for good; it has the server's reasons, and the replies to the others.
             VideoError: frames of a message cannot be decoded.
         """
         outcomes = list(self._chat.complete_stream(self._chat_request(request) for request in requests))
-        for outcome in outcomes:
-            if isinstance(outcome, Failure):
-                raise PolicyError(f"the policy gave no reply ({outcome.kind}): {outcome.message}")
+        reasons = {
+            place: f"the policy gave no reply ({outcome.kind}): {outcome.message}"
+            for place, outcome in enumerate(outcomes)
+            if isinstance(outcome, Failure)
+        }
+        if reasons:
+            replies = [None if place in reasons else outcome.text for place, outcome in enumerate(outcomes)]
+            raise PolicyError(next(iter(reasons.values())), replies, reasons)
         return [outcome.text for outcome in outcomes]
 
     @cached_property

@@ -31,6 +31,7 @@ NOT_IN_HASH = (
     "on_error",
     "video_time_limit_s",
     "save_trajectories",
+    "retry_unscored",
     "baseline",
     "contrasts",
     *(f"policy.{name}" for name in ("store", "offline", "key_env", "concurrency", "timeout_s", "total_timeout_s")),
@@ -39,6 +40,7 @@ NOT_IN_HASH = (
 # Settings that only benchmarks of captions read, and those that only benchmarks of questions do.
 ONLY_CAPTIONS = ("judge", "rules", "responses", "reference", "evidence")
 ONLY_QUESTIONS = ("suites",)
+Key = tuple[str, str, str]  # sample_id, method, condition of a prediction
 # Conditions up to which ``video_time_limit_s`` holds for a video; more of them get more time in proportion.
 TIMED_CONDITIONS = 6
 
@@ -161,9 +163,12 @@ def _work(folder: RunFolder, info: RunInfo, typed: EvaluateConfig, config: dict[
         writer.write_text(".hydra/config.yaml", _yaml(config))
         writer.write_text(".hydra/overrides.yaml", _yaml(list(info.overrides)))
         if typed.mode == "precompute":
-            _run_pool(typed, config, samples, set(), "precompute", writer)
+            _run_pool(typed, config, samples, set(), {}, "precompute", writer)
         else:
-            _run_pool(typed, config, samples, folder.done_keys(), "infer", writer)
+            found = folder.load("predictions").records
+            failed = {one.key: one.reason or "" for one in found if one.status == "unscored"}
+            done = folder.done_keys(typed.retry_unscored)
+            _run_pool(typed, config, samples, done, failed, "infer", writer)
             writer.write_json("questions.json", _questions(config, samples, rejected, benchmark))
 
 
@@ -171,11 +176,15 @@ def _run_pool(
     typed: EvaluateConfig,
     config: dict[str, Any],
     samples: Sequence[Sample],
-    done: set[tuple[str, str, str]],
+    done: set[Key],
+    failed: Mapping[Key, str],
     job: str,
     writer: RunWriter,
 ) -> None:
-    """One unit for each video with open questions; whatever a unit does not deliver becomes unscored, once."""
+    """One unit for each video with open questions; whatever a unit does not deliver becomes unscored, once.
+
+    ``failed``: why questions are unscored that were tried before.
+    """
     from trustvid.evaluation import runner
     from trustvid.evaluation.pool import UnitEvent, Work, run_units
     from trustvid.evaluation.suites import conditions_of
@@ -199,7 +208,7 @@ def _run_pool(
                 if event.kind == "failed":
                     print(f"{event.unit.name}: {event.reason}", file=sys.stderr)
             elif event.kind == "group":
-                _store(writer, event.records, done)
+                _store(writer, event.records, done, failed)
                 progress.advance(len(event.records), sum(_is_unscored(record) for record in event.records))
             elif event.kind == "failed":
                 if typed.on_error == "stop":
@@ -207,7 +216,7 @@ def _run_pool(
                 lost = list(
                     runner.unscored(by_video[event.unit.name], list(config["methods"]), conditions, done, event.reason)
                 )
-                _store(writer, [{"prediction": p.to_json(), "trajectory": None} for p in lost], done)
+                _store(writer, [{"prediction": p.to_json(), "trajectory": None} for p in lost], done, failed)
                 progress.advance(len(lost), unscored=len(lost))
                 print(f"{event.unit.name}: {event.reason}\n{event.detail}", file=sys.stderr)
 
@@ -224,7 +233,7 @@ def _by_video(samples: Sequence[Sample]) -> dict[str, list[Sample]]:
 
 def _units(
     by_video: Mapping[str, Sequence[Sample]],
-    done: set[tuple[str, str, str]],
+    done: set[Key],
     methods: Sequence[str],
     conditions: Sequence[str],
 ) -> list[Any]:
@@ -245,14 +254,24 @@ def _units(
     return units
 
 
-def _store(writer: RunWriter, records: Sequence[Mapping[str, Any]], done: set[tuple[str, str, str]]) -> None:
-    """Append a group; trajectories first, so that a stored prediction has its conversation."""
+def _store(writer: RunWriter, records: Sequence[Mapping[str, Any]], done: set[Key], failed: Mapping[Key, str]) -> None:
+    """Append a group; trajectories first, so that a stored prediction has its conversation.
+
+    What failed again for the same reason is stored already.
+    """
     trajectories = [record["trajectory"] for record in records if record["trajectory"]]
     if trajectories:
         writer.append("trajectories", trajectories)
-    predictions = [record["prediction"] for record in records]
-    writer.append("predictions", predictions)
-    done.update((p["sample_id"], p["method"], p["condition"]) for p in predictions)
+    predictions = {_key(record): record["prediction"] for record in records}
+    news = [p for key, p in predictions.items() if p["status"] != "unscored" or failed.get(key) != p["reason"]]
+    if news:
+        writer.append("predictions", news)
+    done.update(predictions)
+
+
+def _key(record: Mapping[str, Any]) -> Key:
+    prediction = record["prediction"]
+    return prediction["sample_id"], prediction["method"], prediction["condition"]
 
 
 def _is_unscored(record: Mapping[str, Any]) -> bool:

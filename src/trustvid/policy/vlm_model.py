@@ -1,0 +1,216 @@
+"""Loading a vision-language model and running batches through it. Imported at the first request, with torch."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, GenerationConfig
+from transformers.utils import logging as hf_logging
+
+from trustvid.errors import TrustvidError
+from trustvid.policy import vlm_inputs
+from trustvid.policy.base import PolicyRequest
+from trustvid.policy.vlm_families import FAMILIES, Family
+from trustvid.policy.vlm_inputs import Tensors
+from trustvid.policy.vlm_sampling import SeededChoice
+from trustvid.policy.vlm_settings import Decoding, Showing, Weights
+
+EMBEDDED = "policy=tiny_qwen2_5_vl (random weights, shows the path) or policy=scripted, which need no download"
+
+
+@dataclass(frozen=True)
+class VisionLanguageModel:
+    """Weights in memory with what belongs to them.
+
+    Attributes:
+        network: a transformers model for images and text, in evaluation mode.
+        processor: its tokenizer, chat template and frame processors.
+        family: how it takes frames.
+        longest: tokens of the longest sequence, None where the model states none.
+    """
+
+    network: Any
+    processor: Any
+    family: Family
+    longest: int | None
+
+    def encode(self, request: PolicyRequest, showing: Showing) -> Tensors:
+        """Input tensors of one conversation, on the CPU."""
+        return vlm_inputs.encode(request, self.processor, self.network.config, self.family, showing)
+
+    def tokens_of(self, text: str) -> list[int]:
+        """The tokens of a reply's words."""
+        return self.processor.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    @torch.inference_mode()
+    def generate(self, batch: Sequence[Tensors], decoding: Decoding, draws: np.ndarray | None) -> list[str]:
+        """Replies to conversations of one shape, together.
+
+        Args:
+            batch: of :meth:`encode`.
+            decoding: how tokens are chosen.
+            draws: float64 [b, most tokens] in [0, 1), a row for each conversation; None where nothing is drawn.
+        """
+        inputs = self._on_device(vlm_inputs.joined(batch, self.processor.tokenizer.pad_token_id))
+        numbers = None if draws is None else torch.from_numpy(draws)
+        choice = SeededChoice(
+            inputs["attention_mask"], decoding.repetition_penalty, numbers, decoding.temperature, decoding.top_p
+        )
+        tokens = self.network.generate(
+            **inputs,
+            logits_processor=[choice],
+            max_new_tokens=decoding.max_new_tokens,
+            do_sample=False,  # the choice leaves one token where it draws
+        )
+        width = inputs["input_ids"].shape[1]
+        return [self._words(row[width:].tolist()) for row in tokens]
+
+    @torch.inference_mode()
+    def logprobs(self, batch: Sequence[Tensors], replies: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Log-probability of every token of the given replies, each after its conversation and the tokens before it."""
+        longer = [vlm_inputs.extended(*pair) for pair in zip(batch, replies, strict=True)]
+        inputs = self._on_device(vlm_inputs.joined(longer, self.processor.tokenizer.pad_token_id))
+        most = max(map(len, replies))
+        logits = self.network(**inputs, use_cache=False, logits_to_keep=most + 1).logits
+        known = logits[:, :-1].float().log_softmax(-1)
+        chosen = known.gather(2, inputs["input_ids"][:, -most:, None])[..., 0].tolist() if most else [[] for _ in batch]
+        return [row[most - len(reply) :] for row, reply in zip(chosen, replies, strict=True)]
+
+    def _on_device(self, tensors: Tensors) -> Tensors:
+        device, dtype = self.network.device, self.network.dtype
+        return {
+            name: value.to(device, dtype if name.startswith("pixel_values") else None)
+            for name, value in tensors.items()
+        }
+
+    def _words(self, tokens: list[int]) -> str:
+        ends = self.network.generation_config.eos_token_id
+        ends = set(ends) if isinstance(ends, list) else {ends}
+        end = next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
+        return self.processor.tokenizer.decode(tokens[:end], skip_special_tokens=True)
+
+
+def load(weights: Weights, name: str) -> VisionLanguageModel:
+    """Read weights and processor, and say on stderr what they take.
+
+    Raises:
+        TrustvidError: they are not on this machine and cannot be fetched (with the download command), a package is
+            missing, or the model is of no known family.
+    """
+    if weights.is_folder and not (Path(weights.model) / "config.json").is_file():
+        raise TrustvidError(_missing(weights, "there is no config.json"))
+    options = {"local_files_only": weights.offline}
+    if not weights.is_folder:
+        options["revision"] = weights.revision or "main"
+    try:
+        kind = AutoConfig.from_pretrained(weights.model, **options).model_type
+        if kind not in FAMILIES:
+            raise TrustvidError(
+                f"model={weights.model} is a {kind} model; expected one of {', '.join(FAMILIES)}, or a server of it"
+            )
+        hf_logging.disable_progress_bar()
+        processor = _processor(weights.model, tuple(options.items()))
+        network = AutoModelForImageTextToText.from_pretrained(
+            weights.model, dtype=_dtype(weights.dtype), **_placement(weights), **options
+        )
+        if not weights.device_map and not weights.quantization:
+            network = network.to(_device(weights.device))
+    except TrustvidError:
+        raise
+    except ImportError as error:
+        raise TrustvidError(f"model={weights.model} needs a package that is missing: {_first(error)}") from error
+    except OSError as error:
+        raise TrustvidError(_missing(weights, _first(error))) from error
+    except Exception as error:  # too little memory, a broken file, settings that do not fit: whatever transformers says
+        raise TrustvidError(f"model={weights.model} cannot be loaded: {_first(error)}; or use {EMBEDDED}") from error
+    network.eval()
+    # Of the decoding that is stored with the weights only the ends of a turn are kept: a run states its own.
+    network.generation_config = GenerationConfig(
+        eos_token_id=network.generation_config.eos_token_id, pad_token_id=processor.tokenizer.pad_token_id
+    )
+    longest = getattr(network.config.get_text_config(), "max_position_embeddings", None)
+    print(f"policy {name}: {_takes(network)}", file=sys.stderr, flush=True)
+    return VisionLanguageModel(network, processor, FAMILIES[kind], longest)
+
+
+@lru_cache(maxsize=4)
+def _processor(model: str, options: tuple[tuple[str, Any], ...]) -> Any:
+    """The processor of a model, read once in a process."""
+    processor = AutoProcessor.from_pretrained(model, **dict(options))
+    video = getattr(processor, "video_processor", None)
+    if hasattr(video, "cap_pixels_per_frame"):
+        video.cap_pixels_per_frame = False  # the bounds are those of the config; unset, it warns and means the same
+    processor.tokenizer.padding_side = "left"  # for whoever pads with it; tokenizers lose this when they are saved
+    if processor.tokenizer.pad_token_id is None:
+        processor.tokenizer.pad_token = processor.tokenizer.eos_token
+    return processor
+
+
+def _dtype(name: str) -> Any:
+    return name if name == "auto" else getattr(torch, name)
+
+
+def _device(name: str) -> str:
+    return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
+
+
+def _placement(weights: Weights) -> dict[str, Any]:
+    """Arguments of ``from_pretrained`` that say where layers go and how they are kept."""
+    placed: dict[str, Any] = {}
+    if weights.attn_implementation:
+        placed["attn_implementation"] = weights.attn_implementation
+    if weights.device_map:
+        placed["device_map"] = weights.device_map
+    if weights.quantization:
+        from transformers import BitsAndBytesConfig
+
+        int4 = weights.quantization == "int4"
+        placed["quantization_config"] = BitsAndBytesConfig(
+            load_in_8bit=not int4, load_in_4bit=int4, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
+        )
+        placed.setdefault("device_map", {"": _device(weights.device)})
+    return placed
+
+
+def _missing(weights: Weights, reason: str) -> str:
+    """What to do about weights that are not there."""
+    if weights.is_folder:
+        return (
+            f"model={weights.model}: no complete model in this folder ({reason}); expected config.json, "
+            f"*.safetensors and the processor's files, or use {EMBEDDED}"
+        )
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    folder = Path(HF_HUB_CACHE) / f"models--{weights.model.replace('/', '--')}"
+    revision = f" --revision {weights.revision}" if weights.revision else ""
+    return (
+        f"model={weights.model} is not on this machine ({reason}); get it with\n"
+        f"    hf download {weights.model}{revision}\n"
+        f"which fills {folder}, or give the path of a folder that holds it (policy.model=/path), or use {EMBEDDED}"
+    )
+
+
+def _first(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def _takes(network: Any) -> str:
+    """Size of the weights and memory of the process, in words."""
+    size = network.get_memory_footprint()
+    millions, kind = network.num_parameters() / 1e6, str(network.dtype).removeprefix("torch.")
+    said = f"{millions:,.1f} M parameters, {size / 1e6:,.0f} MB of {kind} on {network.device}"
+    if network.device.type == "cuda":
+        return f"{said}, {torch.cuda.memory_allocated(network.device) / 1e6:,.0f} MB allocated there"
+    statm = Path("/proc/self/statm")  # Linux
+    if not statm.exists():
+        return said
+    resident = int(statm.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return f"{said}, {resident / 1e6:,.0f} MB resident in this process"

@@ -1,0 +1,129 @@
+"""Tiny vision-language policies: built on this machine, saved, loaded and run as the published ones are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.unit.fakes import ArraySource
+from trustvid.errors import ConfigError
+from trustvid.policy.base import Message, PolicyRequest
+from trustvid.policy.tiny import TINY_FAMILIES, TinyPolicy
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+
+    torch.set_num_threads(1)
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def clip() -> ArraySource:
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 60, 90, 3), dtype=np.uint8)
+    return ArraySource(pixels, fps=5)
+
+
+def ask(clip: ArraySource, text: str, frames: tuple[int, ...] = ()) -> PolicyRequest:
+    return PolicyRequest((Message("system", "You answer."), Message("user", text, frames)), clip)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+
+@pytest.mark.parametrize("family", TINY_FAMILIES)
+def test_it_builds_saves_reloads_and_generates(family, cache, clip):
+    policy = TinyPolicy(family, str(cache), max_new_tokens=8)
+    reply = policy.generate([ask(clip, "Where is the red car?", (0, 3, 6, 9))])
+    again = TinyPolicy(family, str(cache), max_new_tokens=8)  # loads what the first one has built
+    assert again.generate([ask(clip, "Where is the red car?", (0, 3, 6, 9))]) == reply != [""]
+    network = policy.loaded.network
+    assert network.config.model_type == family
+    assert 1e6 < network.num_parameters() < 4.5e6
+    assert policy.name == f"tiny_{family}" and policy.loaded.processor.tokenizer.padding_side == "left"
+    folder = cache / f"tiny_{family}-v1"
+    assert {"model.safetensors", "tokenizer.json", "config.json", "processor_config.json"} <= set(digests(folder))
+
+
+@pytest.mark.parametrize("family", TINY_FAMILIES)
+def test_two_builds_give_the_same_bytes_and_another_seed_other_weights(family, cache, tmp_path):
+    import torch
+
+    from trustvid.policy.tiny_build import build_model, ensure_model
+
+    first = digests(ensure_model(cache / f"tiny_{family}-v1", family, 0))
+    torch.manual_seed(99)  # what a caller has drawn before has no say
+    build_model(tmp_path / "again", family, 0)
+    assert first == digests(tmp_path / "again") | {"recipe.json": first["recipe.json"]}
+    build_model(tmp_path / "other", family, 1)
+    other = digests(tmp_path / "other")
+    assert {name for name in other if other[name] != first[name]} == {"model.safetensors"}
+
+
+def test_a_seed_has_a_folder_of_its_own(cache):
+    assert TinyPolicy("qwen3_vl", str(cache), weights_seed=3).weights.model.endswith("tiny_qwen3_vl-v1-seed3")
+
+
+def test_a_broken_or_outdated_folder_is_replaced(cache, tmp_path):
+    from trustvid.policy.tiny_build import ensure_model
+
+    folder = tmp_path / "tiny_qwen2_5_vl-v1"
+    left_over = tmp_path / ".tiny_qwen2_5_vl-v1.123.part"
+    for path in (folder, left_over):
+        path.mkdir()
+        (path / "model.safetensors").write_bytes(b"half")
+    ensure_model(folder, "qwen2_5_vl", 0)
+    whole = digests(folder)
+    assert whole == digests(ensure_model(cache / "tiny_qwen2_5_vl-v1", "qwen2_5_vl", 0)) and not left_over.exists()
+    manifest = json.loads((folder / "recipe.json").read_text())
+    (folder / "recipe.json").write_text(json.dumps(manifest | {"texts": "others"}))
+    (folder / "tokenizer.json").write_text("{}")
+    assert digests(ensure_model(folder, "qwen2_5_vl", 0)) == whole
+
+
+def _build(folder: str) -> None:
+    from trustvid.policy.tiny_build import ensure_model
+
+    ensure_model(Path(folder), "qwen2_5_vl", 0)
+
+
+def test_processes_that_start_together_build_once(tmp_path, cache):
+    from trustvid.policy.tiny_build import ensure_model
+
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_build, args=(str(tmp_path / "tiny_qwen2_5_vl-v1"),)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    assert digests(tmp_path / "tiny_qwen2_5_vl-v1") == digests(
+        ensure_model(cache / "tiny_qwen2_5_vl-v1", "qwen2_5_vl", 0)
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".tiny_qwen2_5_vl-v1.lock", "tiny_qwen2_5_vl-v1"]
+
+
+def test_the_tokenizer_keeps_every_text_and_has_a_token_for_each_tag(cache):
+    tokenizer = TinyPolicy("qwen2_5_vl", str(cache)).loaded.processor.tokenizer
+    for text in ("<think>12.40 s, “déjà vu” 你好 🙂\n</think><answer>B</answer>", " read_text  detect_objects\t0.85"):
+        assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
+    for tag in ("<think>", "</think>", "<answer>", "</answer>", "<confidence>", "</confidence>"):
+        assert len(tokenizer(f"x{tag}y", add_special_tokens=False)["input_ids"]) == 3
+    for word in (" read_text", " glare", " red", " evidence"):
+        assert len(tokenizer(word, add_special_tokens=False)["input_ids"]) <= 3, word
+    assert len(tokenizer("<|im_start|><|video_pad|><|im_end|>", add_special_tokens=False)["input_ids"]) == 3
+
+
+def test_wrong_settings_are_refused():
+    with pytest.raises(ConfigError, match="family='llama' is unknown; known: qwen2_5_vl, qwen3_vl"):
+        TinyPolicy("llama", "/tmp/none")  # noqa: S108 (nothing is written)
+    with pytest.raises(ConfigError) as caught:
+        TinyPolicy("qwen3_vl", "none", dtype="int3", max_new_tokens=0, batch_size=0)
+    assert len(caught.value.faults) == 3
