@@ -9,10 +9,13 @@ from trustvid.reliability.confidence import Calibrated, Call, Intrinsic, PaperCo
 from trustvid.reliability.ramps import RAMPS
 
 
-def call(tool="read_text", scores=(0.9, 0.6), ramps=None, disturbance=(0.1, 0.5, 0.2), intrinsic=0.8) -> Call:
+def call(
+    tool="read_text", scores=(0.9, 0.6), ramps=None, disturbance=(0.1, 0.5, 0.2), intrinsic=0.8, backend=None
+) -> Call:
+    backend = backend or ("rapidocr" if tool == "read_text" else "embedded")
     n = len(scores)
     table = None if ramps is None else np.tile(np.asarray(ramps, dtype=float), (n, 1))
-    return Call(tool, intrinsic, tuple(disturbance), np.array(scores), np.full(n, 0.01), np.zeros(n), table)
+    return Call(tool, backend, intrinsic, tuple(disturbance), np.array(scores), np.full(n, 0.01), np.zeros(n), table)
 
 
 CLEAN, DARK = np.zeros(len(RAMPS)), np.array([name.startswith("dark") for name in RAMPS], dtype=float)
@@ -41,8 +44,13 @@ def test_without_channels_or_without_a_model_the_tools_word_stands():
     assert Calibrated().judge(call("unheard_of", ramps=CLEAN)) == (0.8, None)
 
 
+def test_a_fit_on_one_backend_says_nothing_of_another():
+    assert Calibrated().judge(call("detect_objects", ramps=CLEAN)).observations is not None
+    assert Calibrated().judge(call("detect_objects", ramps=CLEAN, backend="grounding_dino")) == (0.8, None)
+
+
 def test_a_call_that_saw_nothing_is_worth_nothing():
-    empty = Call("read_text", 0.0, (0.1,), np.array([]), np.array([]), np.array([]), CLEAN[None])
+    empty = Call("read_text", "rapidocr", 0.0, (0.1,), np.array([]), np.array([]), np.array([]), CLEAN[None])
     assert Calibrated().judge(empty) == (0.0, ())
 
 

@@ -33,6 +33,10 @@ def build_executor(config: Mapping[str, Any], cache_dir: Path | None) -> Executo
     from trustvid.tools.executor import Executor
 
     tools = [AssessQuality(), *(build(node) for node in config["tools"].values())]
+    for tool in tools:
+        # Published weights: what is missing ends the run here, with the way out, instead of failing every call.
+        if hasattr(tool, "load"):
+            tool.load()
     return Executor(
         {tool.name: tool for tool in tools},
         cache=ToolCache(cache_dir) if cache_dir else ToolCache.memory(),

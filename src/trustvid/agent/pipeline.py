@@ -179,7 +179,9 @@ class Pipeline:
     def _judged(self, evidence: Evidence, profile: Profile) -> Evidence:
         """The evidence with d of its frames and the confidences of the method's rule."""
         disturbance = profile.disturbance_of(evidence.frames)
-        judged = self.method.confidence.judge(_as_call(evidence, profile, disturbance))
+        tool = self.executor.tools.get(evidence.tool)
+        backend = str(tool.settings().get("backend", "")) if tool else ""
+        judged = self.method.confidence.judge(_as_call(evidence, backend, profile, disturbance))
         observations = evidence.observations
         if judged.observations is not None:
             observations = tuple(
@@ -291,7 +293,7 @@ def _replies(policy: Policy, requests: Sequence[PolicyRequest]) -> list[str | Tr
     return [alone] if len(requests) == 1 else [one for each in requests for one in _replies(policy, [each])]
 
 
-def _as_call(evidence: Evidence, profile: Profile, disturbance: tuple[float, ...]) -> Call:
+def _as_call(evidence: Evidence, backend: str, profile: Profile, disturbance: tuple[float, ...]) -> Call:
     """The numbers of a call that a confidence rule may look at."""
     seen = evidence.observations
     ramps = None
@@ -300,6 +302,7 @@ def _as_call(evidence: Evidence, profile: Profile, disturbance: tuple[float, ...
         ramps = np.maximum(profile.ramps_at([one.frame for one in seen]), profile.ramps_at(ends))
     return Call(
         tool=evidence.tool,
+        backend=backend,
         intrinsic=evidence.intrinsic,
         disturbance=disturbance,
         scores=np.array([one.score for one in seen]),

@@ -14,6 +14,8 @@ from trustvid.tools.evidence import Evidence, Observation, SubQuery
 from trustvid.tools.motion import merge_motion
 from trustvid.video.source import FrameSource
 
+_LISTED_FRAMES = 24  # more are told by their number, the first and the last
+
 
 def question_block(question: str, letters: Sequence[str], options: Sequence[str]) -> str:
     """The question and its lettered options."""
@@ -91,7 +93,7 @@ def _evidence_lines(number: int, item: Evidence, clip: FrameSource, selected: Se
     if item.error:
         return [head, f"  failed ({item.error.kind}): {item.error.message}"]
     moves = any(seen.kind == "motion" for seen in item.observations)
-    if moves:
+    if moves or len(item.frames) > _LISTED_FRAMES:
         looked = f"{len(item.frames)} frames from {item.frames[0]} to {item.frames[-1]}"
     else:
         looked = "frames " + " ".join(str(frame) for frame in item.frames)
@@ -106,7 +108,7 @@ def _thing_lines(item: Evidence, only: set[int] | None) -> list[str]:
     """What was seen in each frame (of ``only``, where given)."""
     by_frame: dict[int, list[Observation]] = {}
     for seen in item.observations:
-        if seen.kind in ("object", "text") and (only is None or seen.frame in only):
+        if seen.kind not in ("motion", "quality") and (only is None or seen.frame in only):
             by_frame.setdefault(seen.frame, []).append(seen)
     return [
         f"  frame {frame} ({seen[0].time:.2f} s): {'; '.join(_thing(one) for one in seen)}"
@@ -115,6 +117,8 @@ def _thing_lines(item: Evidence, only: set[int] | None) -> list[str]:
 
 
 def _thing(seen: Observation) -> str:
+    if seen.kind in ("action", "caption"):
+        return f"{seen.label} ({seen.weight:.2f})"
     name = f'"{seen.label}"' if seen.kind == "text" else seen.label
     place = " ".join(f"{value:.3f}" for value in seen.box) if seen.box else "?"
     return f"{name} at [{place}] {seen.weight:.2f}"

@@ -17,10 +17,17 @@ from trustvid.tools.vision.colour import overlap_share
 if TYPE_CHECKING:
     from trustvid.benchmarks.boxworld.truth import ClipTruth, SeenBox
 
-Task = Literal["thing", "colour", "word", "motion"]
+Task = Literal["thing", "colour", "word", "motion", "action", "caption"]
 Unit = tuple[int, ...]  # the frame, or the first and last frame of a step
 
-TASK_OF_KIND: dict[str, Task] = {"object": "thing", "text": "word", "motion": "motion"}
+TASK_OF_KIND: dict[str, Task] = {
+    "object": "thing",
+    "text": "word",
+    "motion": "motion",
+    "action": "action",
+    "caption": "caption",
+}
+SAME_WORDS = 0.5  # share of two captions' words that they have in common, from which they say the same
 OVERLAP = 0.5  # least intersection over union of a thing's box with the true one
 VISIBLE_PX = 150  # visible pixels from which a landmark ought to be found
 READABLE_PX, LETTER_PX = 500, 6  # plate pixels, and pixels a letter, from which a sign ought to be read
@@ -34,7 +41,8 @@ class Target:
     """One thing that a report can be right about.
 
     Attributes:
-        task: "thing" (label and place), "colour" (a thing's label, place only roughly), "word" or "motion".
+        task: "thing" (label and place), "colour" (a thing's label, place only roughly), "word", "motion", "action" or
+            "caption" (its words, more or less).
         labels: any of these is right.
         box: where it is, shares of the frame; None for motion.
         key: its name within the unit, the same for every tool.
@@ -141,7 +149,9 @@ def is_right(report: Observation, target: Target, words: Sequence[str] | None) -
     would be matched to it among ``words``. Places are compared where both have one.
     """
     task = TASK_OF_KIND[report.kind]
-    if task == "motion" or target.task == "motion":
+    if "caption" in (task, target.task):
+        return task == target.task and any(_words_shared(report.label, label) >= SAME_WORDS for label in target.labels)
+    if {"motion", "action"} & {task, target.task}:
         return task == target.task and report.label in target.labels
     if task == "word" or target.task == "word":
         if task != target.task:
@@ -152,6 +162,12 @@ def is_right(report: Observation, target: Target, words: Sequence[str] | None) -
     if target.task == "colour" or report.box is None or target.box is None:
         return named and _holds(target, report)
     return named and overlap_share(report.box, target.box) >= OVERLAP
+
+
+def _words_shared(a: str, b: str) -> float:
+    """Jaccard index of the words of two sentences."""
+    first, second = ({word.strip(".,;:!?") for word in text.lower().split()} for text in (a, b))
+    return len(first & second) / max(len(first | second), 1)
 
 
 def _holds(target: Target, report: Observation) -> bool:

@@ -247,7 +247,7 @@ class _Pool:
         if message["kind"] == "ready":
             worker.ready = True
         elif message["kind"] == "setup_failed":
-            raise WorkerStartError(f"a worker's setup failed: {message['reason']}\n{message['detail']}")
+            raise WorkerStartError(f"a worker's setup failed: {message['reason']}\n{message['detail']}".rstrip())
         elif worker.unit is not None:
             unit = worker.unit
             if message["kind"] != "group":
@@ -318,6 +318,9 @@ def _worker_main(pipe: Connection, setup: Callable[..., Any], run: Callable[...,
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         try:
             state = work.setup(dict(work.settings))
+        except TrustvidError as error:  # something the user can mend: the message says it all
+            _send(pipe, {"kind": "setup_failed", "reason": str(error), "detail": ""})
+            return
         except Exception as error:
             _send(pipe, _failure("setup_failed", error))
             return

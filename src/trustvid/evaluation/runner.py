@@ -51,10 +51,13 @@ def set_up(config: dict[str, Any]) -> Worker:
     import cv2
 
     cv2.setNumThreads(1)  # one video, one core: the pool is the parallelism
+    pipelines, policy = build_pipelines(config, Path(config["paths"]["cache"]) / "tools"), build(config["policy"])
+    if hasattr(policy, "load"):
+        policy.load()  # missing weights end the run here, instead of leaving every question unscored
     return Worker(
         config=config,
-        pipelines=build_pipelines(config, Path(config["paths"]["cache"]) / "tools"),
-        policy=build(config["policy"]),
+        pipelines=pipelines,
+        policy=policy,
         reader=build(config["reader"]),
         corruptions={name: build(node) for name, node in config["corruption"].items()},
     )

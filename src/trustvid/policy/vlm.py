@@ -78,6 +78,14 @@ class VisionLanguagePolicy:
         self.name = name or model.rstrip("/").rpartition("/")[2]
         self._unloadable: TrustvidError | None = None
 
+    def load(self) -> VisionLanguageModel:
+        """The model, in memory from the first call on.
+
+        Raises:
+            TrustvidError: it cannot be loaded; the message has the way out.
+        """
+        return self.loaded
+
     def generate(self, requests: Sequence[PolicyRequest]) -> list[str]:
         """One reply for each conversation, in order; cut where it reaches ``max_new_tokens``.
 

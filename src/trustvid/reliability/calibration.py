@@ -98,6 +98,11 @@ class Calibration:
     fitted: bool
     tools: dict[str, ToolCalibration]
 
+    @property
+    def backends(self) -> dict[str, str]:
+        """Which backend of each tool the fit saw, by tool; what it does not say may be any."""
+        return dict(self.data.get("backends", {}))
+
 
 def observation_features(tool: str, score: np.ndarray, area: np.ndarray, clipped: np.ndarray) -> dict[str, np.ndarray]:
     """What a report itself tells of its own rightness: features of the precision models, all finite.

@@ -22,6 +22,7 @@ class Call:
 
     Attributes:
         tool: its name.
+        backend: what runs behind the name ("embedded", "grounding_dino", …); "" when the tool does not say.
         intrinsic: c_intrinsic, 0–1; 0 when it failed or saw nothing.
         disturbance: d of each source frame, 0–1; empty when the method knows nothing of reliability.
         scores: [n] the tool's own score of each of its n observations, 0–1.
@@ -32,6 +33,7 @@ class Call:
     """
 
     tool: str
+    backend: str
     intrinsic: float
     disturbance: tuple[float, ...]
     scores: np.ndarray
@@ -95,8 +97,8 @@ class Calibrated:
     """P(this observation is right | channels of its frame, the tool's own score), fitted on a development split.
 
     Unlike Eq. 4 it does not punish a sure reading on a bad frame: disturbance makes most tools silent, not wrong. The
-    confidence of a call is the mean over its observations. A tool without a fitted precision, and a method that
-    measures no channels, keep the tool's own word.
+    confidence of a call is the mean over its observations. A tool without a fitted precision, one with another backend
+    than was fitted (its scores mean something else), and a method that measures no channels keep the tool's own word.
 
     Args:
         calibration: name of a shipped calibration, or the path of one.
@@ -119,7 +121,8 @@ class Calibrated:
     def judge(self, call: Call) -> Judged:
         """Fitted precision of every observation, and their mean."""
         tool = self._models.tools.get(call.tool)
-        if call.ramps is None or tool is None or tool.precision_model is None:
+        foreign = call.backend and self._models.backends.get(call.tool, call.backend) != call.backend
+        if call.ramps is None or tool is None or tool.precision_model is None or foreign:
             return Judged(call.intrinsic, None)
         if len(call.scores) == 0:
             return Judged(0.0, ())

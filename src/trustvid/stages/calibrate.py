@@ -177,4 +177,5 @@ def _about(config: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> d
         "coverage": config["coverage"],
         "frames": settings["frames"],
         "seed": config["seed"],
+        "backends": {tool.name: tool.settings().get("backend", "") for tool in map(build, config["tools"].values())},
     }

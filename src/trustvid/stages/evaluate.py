@@ -220,8 +220,15 @@ def _run_pool(
                 progress.advance(len(lost), unscored=len(lost))
                 print(f"{event.unit.name}: {event.reason}\n{event.detail}", file=sys.stderr)
 
-        workers = os.cpu_count() or 1 if typed.workers is None else typed.workers
-        run_units(units, work, workers, video_time_limit(typed, len(conditions)), on_result)
+        run_units(units, work, workers_of(typed, config), video_time_limit(typed, len(conditions)), on_result)
+
+
+def workers_of(typed: EvaluateConfig, config: Mapping[str, Any]) -> int:
+    """Worker processes: as set; else one for each core, but one in all where each would load published weights."""
+    if typed.workers is not None:
+        return typed.workers
+    loads = any(hasattr(build(node), "load") for node in (config["policy"], *config["tools"].values()))
+    return 1 if loads else os.cpu_count() or 1
 
 
 def _by_video(samples: Sequence[Sample]) -> dict[str, list[Sample]]:

@@ -33,7 +33,8 @@ class Observation:
     Attributes:
         frame: source index of the frame (for a pair: of its first frame).
         time: seconds from the clip's start of that frame.
-        kind: "object" (a labelled box), "text" (a word in a box), "motion" (between two frames), "quality" (measures).
+        kind: "object" (a labelled box), "text" (a word in a box), "motion" (of the camera, between two frames),
+            "action" (what somebody does), "caption" (a sentence about the frame) or "quality" (measures).
         label: "red box", "sign", "CAFE", "turn left", …
         score: the tool's own confidence in this observation, 0–1.
         box: (x0, y0, x1, y1) as shares of width and height, 0–1, or None.
@@ -44,7 +45,7 @@ class Observation:
 
     frame: int
     time: float
-    kind: Literal["object", "text", "motion", "quality"]
+    kind: Literal["object", "text", "motion", "action", "caption", "quality"]
     label: str
     score: float
     box: tuple[float, float, float, float] | None = None

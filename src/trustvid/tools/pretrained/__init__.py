@@ -1,0 +1,1 @@
+"""Backends of tools that run a published model of the transformers library."""
