@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+
 from trustvid.agent.synthesis import Link
 from trustvid.benchmarks.sample import LETTERS
 from trustvid.reliability.confidence import Call, Judged
 from trustvid.reliability.measures import Measurer, measure_clip
 from trustvid.reliability.profile import Profile
 from trustvid.tools.evidence import Evidence, SubQuery
+from trustvid.tools.executor import Executor
+from trustvid.tools.relevance import None_
 from trustvid.video.source import FrameSource
 
 EVIDENCE = ("tools", "frames", "none", "chance")
@@ -29,9 +33,19 @@ class Selector(Protocol):
     k_min: int
     k_max: int
 
-    def select(self, profile: Profile, n_frames: int, k: int) -> tuple[int, ...]: ...
+    def select(
+        self, profile: Profile, n_frames: int, k: int, relevance: np.ndarray | None = None
+    ) -> tuple[int, ...]: ...
 
     def around(self, selected: tuple[int, ...], n_frames: int, k: int) -> tuple[int, ...]: ...
+
+
+class Relevance(Protocol):
+    """Relevance of frames to a question (config group ``relevance``): [len(indices)], each in [0, 1]."""
+
+    def relevance(
+        self, clip: FrameSource, indices: Sequence[int], question: str, words: Sequence[str], executor: Executor
+    ) -> np.ndarray: ...
 
 
 class ConfidenceRule(Protocol):
@@ -66,6 +80,7 @@ class Method:
         frames: K, frames handed to policy and tools.
         refine: whether a call of low confidence is repeated once on four frames of the pool.
         per_tool_frames: whether each tool gets frames selected by its own yield instead of the common ones.
+        relevance: what selection knows of the question; by default nothing.
 
     Raises:
         ValueError: a value is unknown or out of range, or two parts do not fit; all of it in one message.
@@ -80,6 +95,7 @@ class Method:
     synthesis: Synthesis
     refine: bool = False
     per_tool_frames: bool = False
+    relevance: Relevance = field(default_factory=None_)
 
     def __post_init__(self) -> None:
         faults = []

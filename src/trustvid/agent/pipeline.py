@@ -39,6 +39,7 @@ class _Pass:
     question: Question
     view: View
     profile: Profile
+    relevance: np.ndarray
     frames: tuple[int, ...]
     words: tuple[str, ...]
     frame_calls: list[FrameCall] = field(default_factory=list)
@@ -122,22 +123,39 @@ class Pipeline:
 
     def _begin(self, question: Question, view: View) -> _Pass:
         """Profile the clip and select frames."""
-        profile = view.profile(self.method.reliability)
-        frames = self.method.selection.select(profile, view.clip.n_frames, self.method.frames)
-        work = _Pass(question, view, profile, frames, words_of(question.text, *question.options))
+        profile, relevance, frames = self._select(question, view)
+        work = _Pass(question, view, profile, relevance, frames, words_of(question.text, *question.options))
         if profile.disturbance is not None:
             work.frame_calls += [frame_tools.assessed(profile), frame_tools.selected(profile, frames)]
         return work
 
-    def frames_for(self, tool: str, view: View, profile: Profile, selected: tuple[int, ...]) -> tuple[int, ...]:
-        """Source indices handed to a tool: the selected ones, unless the method or the tool's kind says otherwise."""
+    def _select(self, question: Question, view: View) -> tuple[Profile, np.ndarray, tuple[int, ...]]:
+        """The profile, the relevance of its frames to the question, and the selected frames."""
+        profile = view.profile(self.method.reliability)
+        words = words_of(question.text, *question.options)
+        relevance = self.method.relevance.relevance(view.clip, profile.indices, question.text, words, self.executor)
+        frames = self.method.selection.select(profile, view.clip.n_frames, self.method.frames, relevance)
+        return profile, relevance, frames
+
+    def frames_for(
+        self,
+        tool: str,
+        view: View,
+        profile: Profile,
+        selected: tuple[int, ...],
+        relevance: np.ndarray | None = None,
+    ) -> tuple[int, ...]:
+        """Source indices handed to a tool: the selected ones, unless the method or the tool's kind says otherwise.
+
+        ``relevance``: of the profiled frames to the question; None where there is no question.
+        """
         n_frames, k = view.clip.n_frames, self.method.frames
         known = self.executor.tools.get(tool)
         if known is not None and known.span == "pair":
             return self.method.selection.around(selected, n_frames, k)
         if self.method.per_tool_frames and tool in profile.yields:
             own = replace(profile, disturbance=1.0 - profile.yields[tool], yields={})
-            return self.method.selection.select(own, n_frames, k)
+            return self.method.selection.select(own, n_frames, k, relevance)
         return selected
 
     def tools_in_use(self, profile: Profile, selected: tuple[int, ...]) -> list[str]:
@@ -163,7 +181,7 @@ class Pipeline:
 
     def _call(self, query: SubQuery, tool: str, work: _Pass) -> Evidence:
         """One call; where it is unsure, the method refines, and the pool is not empty, once more on pool frames."""
-        frames = self.frames_for(tool, work.view, work.profile, work.frames)
+        frames = self.frames_for(tool, work.view, work.profile, work.frames, work.relevance)
         first = self._judged(self.executor.run(tool, query, work.view.clip, frames, work.words), work.profile)
         if not self.method.refine or first.confidence >= REFINE_BELOW:
             return first
@@ -196,8 +214,7 @@ class Pipeline:
         if self.method.evidence == "none":
             nothing = self._synthesis_prompt(question, "## Evidence\nnone was gathered")
             return Message("user", f"{_asked(question)}\n\n{nothing}")
-        profile = view.profile(self.method.reliability)
-        frames = self.method.selection.select(profile, view.clip.n_frames, self.method.frames)
+        frames = self._select(question, view)[-1]
         text = self.prompts.render(
             "direct",
             question=_asked(question),

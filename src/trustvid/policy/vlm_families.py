@@ -20,6 +20,8 @@ class Family:
             None: it resizes to a fixed size.
         wraps_frames: its processor puts marks of beginning and end around every frame, so that those of the chat
             template around the whole video are left out, as in its release and in vLLM (transformers 5 has both).
+        media_first: its chat template puts the frames of a message before all words of it, wherever they stand, so that
+            frames shown one by one have their times in one line behind them.
         equal: whether the videos of one conversation must have equally many frames.
         images: settings of its image processor when frames are shown one by one: each frame as a whole, in one tile.
     """
@@ -28,6 +30,7 @@ class Family:
     pairs: bool = False
     area: Literal["frame", "clip"] | None = None
     wraps_frames: bool = False
+    media_first: bool = False
     equal: bool = False
     images: Mapping[str, Any] = field(default_factory=dict)
 
@@ -38,6 +41,6 @@ FAMILIES: Mapping[str, Family] = {
     "qwen3_vl": Family("tokens", pairs=True, area="clip", wraps_frames=True),
     "qwen3_vl_moe": Family("tokens", pairs=True, area="clip", wraps_frames=True),
     "internvl": Family("note", equal=True, images={"crop_to_patches": False}),
-    "llava_onevision": Family("note", equal=True),
+    "llava_onevision": Family("note", media_first=True, equal=True),
     "smolvlm": Family("tokens", images={"do_image_splitting": False}),  # whole seconds
 }

@@ -77,8 +77,10 @@ def chat_of(request: PolicyRequest, family: Family, frames_as: str) -> tuple[lis
                 videos.append(shown)
                 content.append({"type": "video", "video": shown.pixels})
                 if family.times == "note":
-                    listed = ", ".join(f"{time:.2f} s" for time in shown.times)
-                    content.append({"type": "text", "text": f"Times of these frames: {listed}.\n"})
+                    content.append(_note_of_times(shown))
+            elif family.media_first:
+                content += [{"type": "image", "image": frame} for frame in shown.pixels]
+                content.append(_note_of_times(shown))
             else:
                 for time, frame in zip(shown.times, shown.pixels, strict=True):
                     content += [{"type": "text", "text": f"{time:.2f} s: "}, {"type": "image", "image": frame}]
@@ -86,6 +88,12 @@ def chat_of(request: PolicyRequest, family: Family, frames_as: str) -> tuple[lis
         content.append({"type": "text", "text": message.text})
         chat.append({"role": message.role, "content": content})
     return chat, videos
+
+
+def _note_of_times(shown: Shown) -> dict[str, Any]:
+    """A line behind frames that says when they are."""
+    listed = ", ".join(f"{time:.2f} s" for time in shown.times)
+    return {"type": "text", "text": f"Times of these frames: {listed}.\n"}
 
 
 def encode(request: PolicyRequest, processor: Any, config: Any, family: Family, showing: Showing) -> Tensors:
@@ -103,9 +111,9 @@ def encode(request: PolicyRequest, processor: Any, config: Any, family: Family, 
         settings["videos_kwargs"] = _resized(showing, family, max(lengths))
     elif any(message.frames for message in request.messages):
         settings["images_kwargs"] = {**family.images, **_resized(showing, family, 1)}
-    template = processor.chat_template
+    template = None  # the processor's own choice: SmolVLM's has another one for videos than the one that is stored
     if family.wraps_frames:
-        template = template.replace(_WRAPPED, "<|video_pad|>")
+        template = processor.chat_template.replace(_WRAPPED, "<|video_pad|>")
     tensors = dict(
         processor.apply_chat_template(
             chat,

@@ -92,7 +92,8 @@ class Showing:
     """How frames are shown to the model.
 
     Attributes:
-        frames_as: "video" = as one video with the frames' own times; "images" = one by one, each after its time.
+        frames_as: "video" = as one video with the frames' own times; "images" = one by one, each after its time (where
+            the family's chat template puts all frames first: before one line of their times).
         min_pixels, max_pixels: bounds of one frame's area after resizing; None = the model's own.
     """
 

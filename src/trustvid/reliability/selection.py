@@ -2,6 +2,9 @@
 
 All selectors that keep the order of time share one grid, so that a comparison of two of them is about reliability and
 not about where the grid happens to lie: first and last views are worth much.
+
+``select`` takes the relevance of the profiled frames to the question where there is one: [len(profile.indices)], each
+in [0, 1]. Eq. 3 is made of it, ``Anchored`` may weigh it, the others do not read it.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ class Uniform:
     def __init__(self, grid: Grid = "ends"):
         self.grid = _checked(grid)
 
-    def select(self, profile: Profile, n_frames: int, k: int) -> tuple[int, ...]:
+    def select(self, profile: Profile, n_frames: int, k: int, relevance: np.ndarray | None = None) -> tuple[int, ...]:
         """Rising, distinct source indices, min(k, n_frames) of them."""
         return tuple(targets(n_frames, k, self.grid))
 
@@ -58,7 +61,7 @@ class PaperTopK:
     """Eq. 3 taken literally: the K best-scoring eligible frames, wherever they lie in time.
 
     s(f) = (1 − d(f)) · sim(f, q) over F = {f: 1 − d ≥ θ_rel and sim ≥ θ_sim}; frames outside F are discarded. With no
-    relevance model sim is 1 for every frame. One repair: the original hands zero frames to its tools when nothing is
+    relevance sim is 1 for every frame. One repair: the original hands zero frames to its tools when nothing is
     eligible; here at least ``k_min`` frames are kept, the best of the discarded ones filling up.
 
     Args:
@@ -73,9 +76,9 @@ class PaperTopK:
         _check_bounds(k_min, k_max)
         self.theta_rel, self.theta_sim, self.k_min, self.k_max = theta_rel, theta_sim, k_min, k_max
 
-    def select(self, profile: Profile, n_frames: int, k: int) -> tuple[int, ...]:
+    def select(self, profile: Profile, n_frames: int, k: int, relevance: np.ndarray | None = None) -> tuple[int, ...]:
         """Rising, distinct source indices: at most K, fewer when fewer are eligible. Ties go to the earlier frame."""
-        relevance = np.ones(len(profile.indices))
+        relevance = np.ones(len(profile.indices)) if relevance is None else relevance
         score = profile.reliability * relevance
         eligible = (profile.reliability >= self.theta_rel) & (relevance >= self.theta_sim)
         order = sorted(range(len(score)), key=lambda i: (not eligible[i], -score[i], i))
@@ -104,7 +107,7 @@ class Stratified:
         _check_bounds(k_min, k_max)
         self.grid, self.k_min, self.k_max = _checked(grid), k_min, k_max
 
-    def select(self, profile: Profile, n_frames: int, k: int) -> tuple[int, ...]:
+    def select(self, profile: Profile, n_frames: int, k: int, relevance: np.ndarray | None = None) -> tuple[int, ...]:
         """Rising, distinct source indices, min(k, n_frames) of them."""
         wanted = np.asarray(targets(n_frames, k, self.grid))
         frames, relative = _candidates(profile, wanted)
@@ -128,26 +131,39 @@ class Anchored:
     and ref the 90 % quantile of r in the clip. Each grid place takes its best frame, the place with the highest best
     score first, and no frame is taken twice. Flat reliability, good or bad throughout, gives exactly the grid; a frame
     moves only if what it gains in relative reliability exceeds its displacement in gaps; every stretch of the clip
-    keeps its look. There is no threshold, and one parameter.
+    keeps its look. There is no threshold, and one parameter. A second one lets the question have a say: r̂ is multiplied
+    by 1 − w·(1 − sim), between 1 − w for an irrelevant frame and 1 for a relevant one.
 
     Args:
         displacement: λ, price of moving by one gap.
         grid: see :func:`targets`.
         k_min, k_max: bounds of K (Table 15).
+        relevance: w in [0, 1], how much of r̂ an irrelevant frame loses; 0 = the question has no say.
     """
 
     name = "anchored"
 
-    def __init__(self, displacement: float = 1.0, grid: Grid = "ends", k_min: int = 4, k_max: int = 12):
+    def __init__(
+        self,
+        displacement: float = 1.0,
+        grid: Grid = "ends",
+        k_min: int = 4,
+        k_max: int = 12,
+        relevance: float = 0.0,
+    ):
         _check_bounds(k_min, k_max)
         if not displacement > 0:
             raise ValueError(f"selection.displacement={displacement!r}; expected a price above 0")
+        if not 0 <= relevance <= 1:
+            raise ValueError(f"selection.relevance={relevance!r}; expected a weight from 0 to 1")
         self.displacement, self.grid, self.k_min, self.k_max = displacement, _checked(grid), k_min, k_max
+        self.relevance = relevance
 
-    def select(self, profile: Profile, n_frames: int, k: int) -> tuple[int, ...]:
+    def select(self, profile: Profile, n_frames: int, k: int, relevance: np.ndarray | None = None) -> tuple[int, ...]:
         """Rising, distinct source indices, min(k, n_frames) of them. Ties go to the nearer, then the earlier frame."""
         wanted = np.asarray(targets(n_frames, k, self.grid))
-        frames, relative = _candidates(profile, wanted)
+        asked = None if relevance is None or self.relevance == 0 else 1.0 - self.relevance * (1.0 - relevance)
+        frames, relative = _candidates(profile, wanted, asked)
         gap = max((n_frames - 1) / max(len(wanted) - 1, 1), 1.0)
         away = np.abs(frames[None, :] - wanted[:, None]) / gap
         # Whole thousandths: equal trades must tie, not differ in the last bit.
@@ -168,10 +184,11 @@ class Anchored:
         return tuple(targets(n_frames, k, self.grid))
 
 
-def _candidates(profile: Profile, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _candidates(profile: Profile, wanted: np.ndarray, asked: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Frames that may be chosen, rising: the profiled ones and the grid's own; and their relative reliability r̂.
 
     A grid frame between two profiled ones takes the reliability of the nearer, so that the grid is always possible.
+    ``asked``: what r̂ of each profiled frame is multiplied by.
     """
     profiled = np.asarray(profile.indices)
     frames = np.union1d(profiled, wanted)
@@ -180,7 +197,8 @@ def _candidates(profile: Profile, wanted: np.ndarray) -> tuple[np.ndarray, np.nd
     reference = float(np.quantile(reliability, 0.9))
     if reference <= 0:
         return frames, np.zeros(len(frames))
-    return frames, np.round(np.minimum(1.0, reliability[nearest] / reference), 1)
+    relative = np.round(np.minimum(1.0, reliability[nearest] / reference), 1)
+    return frames, relative if asked is None else relative * asked[nearest]
 
 
 def _checked(grid: str) -> Grid:
