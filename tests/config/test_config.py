@@ -19,7 +19,7 @@ from trustvid.tools.evidence import TOOL_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 SINGLE = ("policy", "prompts", "reader", *(f"tools/{name}" for name in TOOL_NAMES))
-PARTS = ("reliability", "selection", "confidence", "routing", "synthesis")
+PARTS = ("relevance", "reliability", "selection", "confidence", "routing", "synthesis")
 
 
 def composed(*overrides: str) -> dict:

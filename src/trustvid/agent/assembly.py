@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,9 @@ def build_pipelines(config: Mapping[str, Any], cache_dir: Path | None) -> dict[s
 
     executor = build_executor(config, cache_dir)
     prompts = build(config["prompts"])
-    return {name: Pipeline(build(node), executor, prompts) for name, node in config["methods"].items()}
+    methods = {name: build(node) for name, node in config["methods"].items()}
+    _load_weights(method.relevance for method in methods.values())
+    return {name: Pipeline(method, executor, prompts) for name, method in methods.items()}
 
 
 def build_executor(config: Mapping[str, Any], cache_dir: Path | None) -> Executor:
@@ -33,13 +35,17 @@ def build_executor(config: Mapping[str, Any], cache_dir: Path | None) -> Executo
     from trustvid.tools.executor import Executor
 
     tools = [AssessQuality(), *(build(node) for node in config["tools"].values())]
-    for tool in tools:
-        # Published weights: what is missing ends the run here, with the way out, instead of failing every call.
-        if hasattr(tool, "load"):
-            tool.load()
+    _load_weights(tools)
     return Executor(
         {tool.name: tool for tool in tools},
         cache=ToolCache(cache_dir) if cache_dir else ToolCache.memory(),
         time_limit_s=config["tool_time_limit_s"],
         window_s=config["window_s"],
     )
+
+
+def _load_weights(parts: Iterable[Any]) -> None:
+    """Load published weights now: what is missing ends the run here, with the way out, not call by call."""
+    for part in parts:
+        if hasattr(part, "load"):
+            part.load()

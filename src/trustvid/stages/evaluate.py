@@ -227,7 +227,8 @@ def workers_of(typed: EvaluateConfig, config: Mapping[str, Any]) -> int:
     """Worker processes: as set; else one for each core, but one in all where each would load published weights."""
     if typed.workers is not None:
         return typed.workers
-    loads = any(hasattr(build(node), "load") for node in (config["policy"], *config["tools"].values()))
+    parts = [config["policy"], *config["tools"].values(), *(node["relevance"] for node in config["methods"].values())]
+    loads = any(hasattr(build(part), "load") for part in parts)
     return 1 if loads else os.cpu_count() or 1
 
 

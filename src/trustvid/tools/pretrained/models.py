@@ -18,8 +18,8 @@ class Architecture:
     """Which classes of transformers read a checkpoint.
 
     Attributes:
-        network: the model's class; config.json of the checkpoint must name it among its ``architectures``, or parts of
-            the network would be left with random weights.
+        network: the model's class; config.json of the checkpoint must name it among its ``architectures`` (or name none
+            and be of its kind), and no weights may be missing: they would be left at random.
         processor: the class of its processor.
         instead: the tool's choice that needs no weights, for error messages.
     """
@@ -110,15 +110,24 @@ def _read(checkpoint: Checkpoint, architecture: Architecture, device: str) -> Lo
         options["revision"] = checkpoint.revision or "main"
     dtype = checkpoint.dtype if checkpoint.dtype == "auto" else getattr(torch, checkpoint.dtype)
     try:
-        found = transformers.AutoConfig.from_pretrained(checkpoint.model, **options).architectures or []
-        if architecture.network not in found:
+        wanted = getattr(transformers, architecture.network)
+        config = transformers.AutoConfig.from_pretrained(checkpoint.model, **options)
+        found = config.architectures or []
+        # Some published files do not name the class; then the kind of config has to be that of the class.
+        if architecture.network not in found and (found or type(config) is not wanted.config_class):
             raise TrustvidError(
-                f"model={checkpoint.model} is a {', '.join(found) or 'model of unknown architecture'}; expected a "
+                f"model={checkpoint.model} is a {', '.join(found) or type(config).__name__}; expected a "
                 f"{architecture.network}, or use {architecture.instead}"
             )
         hf_logging.disable_progress_bar()
         processor = getattr(transformers, architecture.processor).from_pretrained(checkpoint.model, **options)
-        network = getattr(transformers, architecture.network).from_pretrained(checkpoint.model, dtype=dtype, **options)
+        network, loading = wanted.from_pretrained(checkpoint.model, dtype=dtype, output_loading_info=True, **options)
+        if loading["missing_keys"]:
+            lacking = ", ".join(sorted(loading["missing_keys"])[:3])
+            raise TrustvidError(
+                f"model={checkpoint.model} lacks {len(loading['missing_keys'])} weights of a {architecture.network} "
+                f"({lacking}, …), which would be left at random; expected all, or use {architecture.instead}"
+            )
         return Loaded(network.to(device).eval(), processor)
     except TrustvidError:
         raise

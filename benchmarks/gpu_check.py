@@ -1,0 +1,233 @@
+"""Does this machine run the published 7 B policy, how fast, and in how much memory: one table, without a download.
+
+    python benchmarks/gpu_check.py [--size 7b|tiny] [--frames 32] [--tokens 64]
+
+A Qwen2.5-VL of the published shape is made with random weights in bfloat16 on the GPU itself; tokenizer and processors
+are those of the tiny policy, with the bounds of conf/policy/qwen2_5_vl_7b.yaml. Then the methods ``direct`` and
+``anchored`` answer one and eight questions about a BoxWorld clip through the pipeline. Random weights answer nothing
+sensible; what they cost is what trained ones cost. Every reply is ``--tokens`` long: its end is switched off. Where
+there is no GPU the tiny model takes the same way (``--size tiny``) with fewer frames and tokens, in under a minute.
+
+Printed: device, load time, tokens of the longest prompt, generated tokens per second (the reading of the prompt is
+included; "no room": the batch did not fit in memory and questions were answered one by one), peak memory, and how far
+the log-probabilities of a reply differ between a batch and alone, which is the rounding of the data type. Exit status 1
+where these are not numbers, or where a question got no answer. Times of training steps (SFT, GRPO) are not measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import platform
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from omegaconf import OmegaConf
+from transformers import AutoModelForImageTextToText, GenerationConfig, Qwen2_5_VLConfig
+
+from trustvid.agent.assembly import build_pipelines
+from trustvid.agent.method import Question, View
+from trustvid.agent.pipeline import Pipeline, drive_all
+from trustvid.benchmarks.boxworld.preview import render_clip
+from trustvid.config.compose import compose_config
+from trustvid.errors import TrustvidError
+from trustvid.policy.base import PolicyRequest
+from trustvid.policy.tiny_build import build_model
+from trustvid.policy.vlm import VisionLanguagePolicy
+from trustvid.policy.vlm_inputs import Tensors
+from trustvid.policy.vlm_model import VisionLanguageModel
+from trustvid.policy.vlm_settings import Decoding
+from trustvid.tools.assess_quality import stored_measurer
+from trustvid.video.reader import open_clip
+from trustvid.video.writer import write_video
+
+METHODS = ("direct", "anchored")
+BATCHES = (1, 8)
+DEFAULTS = {"7b": (32, 64), "tiny": (4, 6)}  # frames, and tokens of a reply
+THINGS = ("red house", "tower", "green car", "white bus", "sign", "bridge", "yellow crate", "blue door")
+REPLY = "<think>It is left of the house.</think><answer>A</answer><confidence>0.8</confidence>"
+
+
+@dataclass
+class Spent:
+    """What generation took: rows × new tokens, seconds; tokens of the longest prompt and rows of the widest batch."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+    prompt: int = 0
+    widest: int = 0
+
+
+@dataclass(frozen=True)
+class Timed(VisionLanguageModel):
+    """A model that keeps what its generation takes."""
+
+    spent: Spent = field(default_factory=Spent)
+
+    def generate(self, batch: Sequence[Tensors], decoding: Decoding, draws: np.ndarray | None) -> list[str]:
+        started = time.perf_counter()
+        replies = super().generate(batch, decoding, draws)  # ends on the CPU: the device has finished
+        self.spent.seconds += time.perf_counter() - started
+        self.spent.tokens += len(batch) * decoding.max_new_tokens
+        self.spent.prompt = max(self.spent.prompt, *(tensors["input_ids"].shape[1] for tensors in batch))
+        self.spent.widest = max(self.spent.widest, len(batch))
+        return replies
+
+
+def config_7b(tiny: Any) -> Any:
+    """Qwen2.5-VL-7B as published (arXiv 2502.13923, Table 1, and its config.json); control tokens as in ``tiny``."""
+    text = {
+        "vocab_size": 152_064,
+        "hidden_size": 3584,
+        "intermediate_size": 18_944,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 28,
+        "num_key_value_heads": 4,
+        "max_position_embeddings": 128_000,
+        "rms_norm_eps": 1e-6,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1_000_000.0, "mrope_section": [16, 24, 24]},
+        "tie_word_embeddings": False,
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "pad_token_id": tiny.get_text_config().pad_token_id,
+    }
+    vision = {
+        "depth": 32,
+        "hidden_size": 1280,
+        "intermediate_size": 3420,
+        "num_heads": 16,
+        "out_hidden_size": 3584,
+        "patch_size": 14,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 2,
+        "tokens_per_second": 2,
+        "window_size": 112,
+        "fullatt_block_indexes": [7, 15, 23, 31],
+    }
+    names = ("vision_start_token_id", "vision_end_token_id", "image_token_id", "video_token_id")
+    tokens = {name: getattr(tiny, name) for name in names}
+    return Qwen2_5_VLConfig(text_config=text, vision_config=vision, tie_word_embeddings=False, **tokens)
+
+
+def load(size: str, folder: Path, device: str) -> tuple[Timed, float]:
+    """The model with random weights, made where it runs, and the seconds that took."""
+    build_model(folder, "qwen2_5_vl", 0)
+    started = time.perf_counter()
+    model = VisionLanguagePolicy(str(folder), device=device if size == "tiny" else "cpu", name=size).load()
+    network, processor = model.network, model.processor
+    if size == "7b":
+        started = time.perf_counter()
+        torch.manual_seed(0)
+        with torch.device(device):
+            config = config_7b(network.config)
+            network = AutoModelForImageTextToText.from_config(config, dtype=torch.bfloat16).eval()
+    network.generation_config = GenerationConfig(pad_token_id=processor.tokenizer.pad_token_id)  # no end of a turn
+    longest = network.config.get_text_config().max_position_embeddings
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return Timed(network, processor, model.family, longest), time.perf_counter() - started
+
+
+def pipelines(frames: int) -> dict[str, Pipeline]:
+    """The methods of ``evaluate.py methods=[direct,anchored] frames=<frames>``."""
+    overrides = [f"methods=[{','.join(METHODS)}]", f"frames={frames}", f"methods.anchored.selection.k_max={frames}"]
+    return build_pipelines(OmegaConf.to_container(compose_config(overrides), resolve=True), cache_dir=None)
+
+
+def ask(pipeline: Pipeline, view: View, policy: VisionLanguagePolicy, number: int) -> list[PolicyRequest]:
+    """Let the pipeline answer questions side by side; the last conversation of each, without its reply.
+
+    Raises:
+        TrustvidError: a question got no answer.
+    """
+    questions = [Question(f"Where is the {thing} at the end?", ("left", "right", "ahead")) for thing in THINGS[:number]]
+    outcomes = drive_all([pipeline.run(question, view) for question in questions], policy)
+    failed = [outcome for outcome in outcomes if isinstance(outcome, TrustvidError)]
+    if failed:
+        raise failed[0]
+    return [PolicyRequest(outcome.messages[:-1], view.clip) for outcome in outcomes]
+
+
+def peak_memory(device: str) -> str:
+    if device == "cuda":
+        return f"{torch.cuda.max_memory_allocated() / 1e9:.1f} GB on the GPU"
+    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB resident"  # Linux: kilobytes
+
+
+def check(size: str, frames: int, tokens: int) -> int:
+    """Measure and print; the exit status."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    with tempfile.TemporaryDirectory() as folder:
+        model, taken = load(size, Path(folder) / "model", device)
+        network = model.network
+        where = torch.cuda.get_device_name() if device == "cuda" else f"cpu ({platform.machine()})"
+        print(f"device           {where}, torch {torch.__version__}")
+        print(f"model            Qwen2.5-VL {size}, {network.num_parameters() / 1e6:,.1f} M parameters, random weights")
+        print(f"dtype            {str(network.dtype).removeprefix('torch.')}")
+        print(f"load             {taken:.1f} s", flush=True)
+        bounds = {"min_pixels": 50_176, "max_pixels": 602_112} if size == "7b" else {}
+        policies = {
+            batch: VisionLanguagePolicy(str(folder), max_new_tokens=tokens, batch_size=batch, **bounds)
+            for batch in BATCHES
+        }
+        for policy in policies.values():
+            policy.loaded = model
+        path = Path(folder) / "city.mp4"
+        write_video(path, render_clip("city", 0).frames, 10)
+        with open_clip(path) as clip:
+            return _measure(model, policies, clip, frames, device)
+
+
+def _measure(model: Timed, policies: dict[int, VisionLanguagePolicy], clip: Any, frames: int, device: str) -> int:
+    methods = pipelines(frames)
+    view = View(clip, stored_measurer(methods[METHODS[0]].executor))
+    ask(methods["direct"], view, policies[1], 1)  # what only a first call costs
+    print(f"{f'{frames} frames':<17}" + "".join(f"{method:>12}" for method in METHODS))
+    rows: dict[str, list[str]] = {"prompt tokens": []} | {f"tokens/s batch {batch}": [] for batch in BATCHES}
+    conversations: list[PolicyRequest] = []
+    for method in METHODS:
+        longest = 0
+        for batch in BATCHES:
+            vars(model.spent).update(vars(Spent()))
+            conversations = ask(methods[method], view, policies[batch], batch)
+            speed = f"{model.spent.tokens / model.spent.seconds:.1f}" if model.spent.widest == batch else "no room"
+            rows[f"tokens/s batch {batch}"].append(speed)
+            longest = max(longest, model.spent.prompt)
+        rows["prompt tokens"].append(f"{longest:,}")
+    for name, values in rows.items():
+        print(f"{name:<17}" + "".join(f"{value:>12}" for value in values))
+    together, alone = (policies[batch].logprobs(conversations, [REPLY] * len(conversations)) for batch in (8, 1))
+    difference = float(np.abs(np.array(together) - np.array(alone)).max())
+    print(f"peak memory      {peak_memory(device)}")
+    print(f"batch or alone   log-probabilities of a reply differ by at most {difference:.2g}")
+    return 0 if math.isfinite(difference) else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    gpu = torch.cuda.is_available()
+    parser.add_argument("--size", choices=("tiny", "7b"), default="7b" if gpu else "tiny", help="7b where there is one")
+    parser.add_argument("--frames", type=int, help="frames that the policy is shown: 32, tiny 4")
+    parser.add_argument("--tokens", type=int, help="tokens of every reply: 64, tiny 6")
+    parser.add_argument("--threads", type=int, default=None, help="of the CPU; as many as torch takes unless told")
+    arguments = parser.parse_args()
+    if arguments.size == "7b" and not gpu:
+        parser.error("--size 7b needs a GPU (17 GB of memory for the weights alone); expected --size tiny here")
+    cv2.setNumThreads(1)
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    frames, tokens = DEFAULTS[arguments.size]
+    return check(arguments.size, arguments.frames or frames, arguments.tokens or tokens)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
