@@ -22,6 +22,7 @@ from trustvid.policy.vlm_families import FAMILIES, Family
 from trustvid.policy.vlm_inputs import Tensors
 from trustvid.policy.vlm_sampling import SeededChoice
 from trustvid.policy.vlm_settings import Decoding, Showing, Weights
+from trustvid.weights import first_line, missing_weights
 
 EMBEDDED = "policy=tiny_qwen2_5_vl (random weights, shows the path) or policy=scripted, which need no download"
 
@@ -106,7 +107,7 @@ def load(weights: Weights, name: str) -> VisionLanguageModel:
             missing, or the model is of no known family.
     """
     if weights.is_folder and not (Path(weights.model) / "config.json").is_file():
-        raise TrustvidError(_missing(weights, "there is no config.json"))
+        raise TrustvidError(missing_weights(weights, "there is no config.json", EMBEDDED))
     options = {"local_files_only": weights.offline}
     if not weights.is_folder:
         options["revision"] = weights.revision or "main"
@@ -126,11 +127,13 @@ def load(weights: Weights, name: str) -> VisionLanguageModel:
     except TrustvidError:
         raise
     except ImportError as error:
-        raise TrustvidError(f"model={weights.model} needs a package that is missing: {_first(error)}") from error
+        raise TrustvidError(f"model={weights.model} needs a package that is missing: {first_line(error)}") from error
     except OSError as error:
-        raise TrustvidError(_missing(weights, _first(error))) from error
+        raise TrustvidError(missing_weights(weights, first_line(error), EMBEDDED)) from error
     except Exception as error:  # too little memory, a broken file, settings that do not fit: whatever transformers says
-        raise TrustvidError(f"model={weights.model} cannot be loaded: {_first(error)}; or use {EMBEDDED}") from error
+        raise TrustvidError(
+            f"model={weights.model} cannot be loaded: {first_line(error)}; or use {EMBEDDED}"
+        ) from error
     network.eval()
     # Of the decoding that is stored with the weights only the ends of a turn are kept: a run states its own.
     network.generation_config = GenerationConfig(
@@ -178,28 +181,6 @@ def _placement(weights: Weights) -> dict[str, Any]:
         )
         placed.setdefault("device_map", {"": _device(weights.device)})
     return placed
-
-
-def _missing(weights: Weights, reason: str) -> str:
-    """What to do about weights that are not there."""
-    if weights.is_folder:
-        return (
-            f"model={weights.model}: no complete model in this folder ({reason}); expected config.json, "
-            f"*.safetensors and the processor's files, or use {EMBEDDED}"
-        )
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    folder = Path(HF_HUB_CACHE) / f"models--{weights.model.replace('/', '--')}"
-    revision = f" --revision {weights.revision}" if weights.revision else ""
-    return (
-        f"model={weights.model} is not on this machine ({reason}); get it with\n"
-        f"    hf download {weights.model}{revision}\n"
-        f"which fills {folder}, or give the path of a folder that holds it (policy.model=/path), or use {EMBEDDED}"
-    )
-
-
-def _first(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def _takes(network: Any) -> str:

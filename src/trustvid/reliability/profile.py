@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -128,8 +129,8 @@ class Paper:
         return Profile(tuple(indices), disturbance, raw)
 
 
-class Absolute:
-    """Channels by fixed constants, and the yield of each tool that a calibration ties to them.
+class _Ramped:
+    """What ``Absolute`` and ``Relative`` share: measures → ramps → yields.
 
     Args:
         max_frames: frames that are profiled, uniform and end-inclusive.
@@ -138,40 +139,31 @@ class Absolute:
     Raises:
         DataError: there is no such calibration, or it is broken.
     """
+
+    channels: Literal["absolute", "relative"]
+
+    def __init__(self, max_frames: int = 64, calibration: str | None = "boxworld"):
+        self.max_frames = max_frames
+        self.calibration = None if calibration is None else load_calibration(calibration, self.channels)
+
+    def profile(self, clip: FrameSource, measure: Measurer = measure_clip) -> Profile:
+        """Profile ≤ ``max_frames`` frames: d is the strongest harm ramp, ``raw`` the first ramp of each channel."""
+        ramps_of = absolute_ramps if self.channels == "absolute" else relative_ramps
+        return _profile(clip, self.max_frames, measure, ramps_of, self.calibration)
+
+
+class Absolute(_Ramped):
+    """Channels by fixed constants, and the yield of each tool that a calibration ties to them; arguments as above."""
 
     name = "absolute"
     channels = "absolute"
 
-    def __init__(self, max_frames: int = 64, calibration: str | None = "boxworld"):
-        self.max_frames = max_frames
-        self.calibration = None if calibration is None else load_calibration(calibration, "absolute")
 
-    def profile(self, clip: FrameSource, measure: Measurer = measure_clip) -> Profile:
-        """Profile ≤ ``max_frames`` frames: d is the strongest harm ramp, ``raw`` the first ramp of each channel."""
-        return _profile(clip, self.max_frames, measure, absolute_ramps, self.calibration)
-
-
-class Relative:
-    """As ``Absolute``, but with glare, blur and occlusion seen against the rest of the clip: for real footage.
-
-    Args:
-        max_frames: frames that are profiled, uniform and end-inclusive.
-        calibration: name or path of a calibration; null for none, frame reliability is then 1 − d.
-
-    Raises:
-        DataError: there is no such calibration, or it is broken.
-    """
+class Relative(_Ramped):
+    """As ``Absolute``, but with glare, blur and occlusion seen against the rest of the clip: for real footage."""
 
     name = "relative"
     channels = "relative"
-
-    def __init__(self, max_frames: int = 64, calibration: str | None = "boxworld"):
-        self.max_frames = max_frames
-        self.calibration = None if calibration is None else load_calibration(calibration, "relative")
-
-    def profile(self, clip: FrameSource, measure: Measurer = measure_clip) -> Profile:
-        """Profile ≤ ``max_frames`` frames: d is the strongest harm ramp, ``raw`` the first ramp of each channel."""
-        return _profile(clip, self.max_frames, measure, relative_ramps, self.calibration)
 
 
 class Oracle:

@@ -11,6 +11,7 @@ from typing import Any
 
 from trustvid.errors import TrustvidError
 from trustvid.tools.pretrained.checkpoint import Checkpoint
+from trustvid.weights import first_line, missing_weights
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def load(checkpoint: Checkpoint, architecture: Architecture) -> Loaded:
         import transformers  # noqa: F401 (the classes are taken from it below)
     except ImportError as error:
         raise TrustvidError(
-            f"model={checkpoint.model} needs torch and transformers ({_first(error)}): pip install -r "
+            f"model={checkpoint.model} needs torch and transformers ({first_line(error)}): pip install -r "
             f"requirements.txt, or use {architecture.instead}"
         ) from error
     device = checkpoint.device
@@ -104,7 +105,7 @@ def _read(checkpoint: Checkpoint, architecture: Architecture, device: str) -> Lo
     from transformers.utils import logging as hf_logging
 
     if checkpoint.is_folder and not (Path(checkpoint.model) / "config.json").is_file():
-        raise TrustvidError(_missing(checkpoint, architecture, "there is no config.json"))
+        raise TrustvidError(missing_weights(checkpoint, "there is no config.json", architecture.instead))
     options: dict[str, Any] = {"local_files_only": checkpoint.offline or checkpoint.is_folder}
     if not checkpoint.is_folder:
         options["revision"] = checkpoint.revision or "main"
@@ -132,33 +133,11 @@ def _read(checkpoint: Checkpoint, architecture: Architecture, device: str) -> Lo
     except TrustvidError:
         raise
     except ImportError as error:
-        raise TrustvidError(f"model={checkpoint.model} needs a package that is missing: {_first(error)}") from error
+        raise TrustvidError(f"model={checkpoint.model} needs a package that is missing: {first_line(error)}") from error
     except OSError as error:
-        raise TrustvidError(_missing(checkpoint, architecture, _first(error))) from error
+        raise TrustvidError(missing_weights(checkpoint, first_line(error), architecture.instead)) from error
     except Exception as error:  # too little memory, a broken file, a device that is not there: whatever torch says
-        reason = f"{type(error).__name__}: {_first(error)}"
+        reason = f"{type(error).__name__}: {first_line(error)}"
         raise TrustvidError(
             f"model={checkpoint.model} cannot be loaded on {device} ({reason}); or use {architecture.instead}"
         ) from error
-
-
-def _missing(checkpoint: Checkpoint, architecture: Architecture, reason: str) -> str:
-    """What to do about weights that are not there."""
-    if checkpoint.is_folder:
-        return (
-            f"model={checkpoint.model}: no complete model in this folder ({reason}); expected config.json, "
-            f"model.safetensors and the processor's files, or use {architecture.instead}"
-        )
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    folder = Path(HF_HUB_CACHE) / f"models--{checkpoint.model.replace('/', '--')}"
-    revision = f" --revision {checkpoint.revision}" if checkpoint.revision else ""
-    return (
-        f"model={checkpoint.model} is not on this machine ({reason}); get it with\n"
-        f"    hf download {checkpoint.model}{revision}\n"
-        f"which fills {folder}, or set model to a folder that holds it, or use {architecture.instead}"
-    )
-
-
-def _first(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
