@@ -61,8 +61,22 @@ class Scripted(Chat):
 
     async def complete(self, request: ChatRequest, *, fresh: bool = False) -> Outcome:
         self.asked.append(request.messages[-1].text)
-        said = self.script.pop(0)
+        said = self.line(request.messages[-1].text)
         return said if isinstance(said, Failure) else Reply(said)
+
+    def line(self, question: str) -> str | Failure:
+        return self.script.pop(0)
+
+
+class ByQuestion(Scripted):
+    """Says what belongs to the question: several conversations go on side by side, in no fixed order."""
+
+    def __init__(self, lines: Mapping[str, str | Failure]):
+        super().__init__()
+        self.lines = lines
+
+    def line(self, question: str) -> str | Failure:
+        return self.lines[question]
 
 
 def ask(text: str = "colour?") -> ChatRequest:
@@ -115,7 +129,7 @@ def test_another_model_is_another_question(tmp_path: Path) -> None:
 
 
 def test_failures_are_never_served_and_only_they_are_asked_again(tmp_path: Path) -> None:
-    broken = Scripted("one", Failure("bad_reply", "the reply has no content", 3), "three")
+    broken = ByQuestion({"1": "one", "2": Failure("bad_reply", "the reply has no content", 3), "3": "three"})
     questions = [ask("1"), ask("2"), ask("3")]
     with_hole = remembered(broken, tmp_path / "s").complete_many(questions)
     assert [type(o) for o in with_hole] == [Reply, Failure, Reply]
@@ -133,7 +147,7 @@ def test_offline_asks_nobody_and_says_so(tmp_path: Path) -> None:
 
 def test_a_replay_repeats_replies_and_failures(tmp_path: Path) -> None:
     failure = Failure("timeout", "no reply within 2 s", 2)
-    remembered(Scripted("red", failure), tmp_path / "s").complete_many([ask("1"), ask("2")])
+    remembered(ByQuestion({"1": "red", "2": failure}), tmp_path / "s").complete_many([ask("1"), ask("2")])
     store = RequestStore(tmp_path / "s", read_only=True)
     replayed = StoredChat(Replay(store), store, offline=True).complete_many([ask("1"), ask("2"), ask("3")])
     assert replayed[0].text == "red" and replayed[1] == failure and replayed[2].kind == "not_stored"
