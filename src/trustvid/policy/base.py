@@ -22,9 +22,6 @@ class PolicyError(TrustvidError):
         super().__init__(message)
         self.replies, self.reasons = tuple(replies), dict(reasons or {})
 
-    def __reduce__(self) -> tuple:
-        return PolicyError, (str(self), self.replies, self.reasons)
-
 
 @dataclass(frozen=True)
 class Message:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ INSTEAD = "relevance=lexical, which needs no weights"
 QUERY = SubQuery("What does the frame look like?", "attribute")  # features do not depend on what is asked
 
 
-class ImageText:
+class ImageText(ABC):
     """Relevance as the cosine of image feature and text feature, scaled to [0, 1].
 
     It is a tool as well, one that only its own executor knows: image features are computed once for each frame and
@@ -91,9 +92,9 @@ class ImageText:
             output = model.network.get_text_features(**tokens.to(model.network.device))
             return _unit(output.pooler_output, self.checkpoint)[0]
 
+    @abstractmethod
     def _tokens(self, tokenizer: Any, question: str, config: Any) -> Any:
         """Inputs of the text tower, batch of one."""
-        raise NotImplementedError
 
     # -- the tool --------------------------------------------------------------------------------------------------
 
