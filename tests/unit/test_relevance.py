@@ -34,7 +34,7 @@ from trustvid.tools.evidence import FrameBatch, SubQuery
 from trustvid.tools.executor import Executor
 from trustvid.tools.pretrained.image_text import Clip, ImageText, Siglip2, packed, unpacked
 from trustvid.tools.read_text import ReadText
-from trustvid.tools.relevance import Lexical, None_, quantile, shift, terms_of
+from trustvid.tools.relevance import Lexical, NoRelevance, quantile, shift, terms_of
 from trustvid.video.sampling import uniform_indices
 
 SELECTORS = [Uniform(), PaperTopK(), Stratified(), Anchored()]
@@ -55,7 +55,7 @@ def profile_of(reliability, n_frames: int | None = None) -> Profile:
 def test_without_relevance_or_with_ones_every_selection_is_what_it_was(reliability, more, k):
     profile = profile_of(reliability, len(reliability) + more)
     n_frames = len(reliability) + more
-    ones = None_().relevance(None, profile.indices, "?", (), None)
+    ones = NoRelevance().relevance(None, profile.indices, "?", (), None)
     for selector in (*SELECTORS, Anchored(relevance=1.0)):
         assert selector.select(profile, n_frames, k, ones) == selector.select(profile, n_frames, k)
     # PaperTopK as it was before it knew of relevance: reliability alone, ties to the earlier frame
@@ -418,7 +418,7 @@ def test_a_pass_selects_for_its_question(city, tools):
         )
     direct = pipeline(tools, evidence="frames", relevance=Lexical()).run(ask["MUSEUM"], view)
     assert set(next(direct).messages[-1].frames) <= frames_with("MUSEUM", city, tools), "without tools as well"
-    same = drive(pipeline(tools, relevance=None_()).run(ask["PIZZA"], view), ScriptedPolicy())
+    same = drive(pipeline(tools, relevance=NoRelevance()).run(ask["PIZZA"], view), ScriptedPolicy())
     assert json.dumps(same.to_json()) == json.dumps(before["PIZZA"].to_json()), "none changes nothing"
 
 
@@ -463,11 +463,11 @@ def test_no_method_knows_the_question_unless_it_is_told_to():
     methods = composed(f"methods=[{','.join(group_options('methods'))}]")["methods"]
     assert len(methods) == len(group_options("methods"))
     for name, node in methods.items():
-        assert node["relevance"] == {"_target_": "trustvid.tools.relevance.None_"}, name
+        assert node["relevance"] == {"_target_": "trustvid.tools.relevance.NoRelevance"}, name
 
 
 @pytest.mark.parametrize(
-    ("option", "kind"), [("none", None_), ("lexical", Lexical), ("clip", Clip), ("siglip2", Siglip2)]
+    ("option", "kind"), [("none", NoRelevance), ("lexical", Lexical), ("clip", Clip), ("siglip2", Siglip2)]
 )
 def test_it_is_swapped_from_the_command_line(option, kind):
     assert option in group_options("relevance")
@@ -475,7 +475,7 @@ def test_it_is_swapped_from_the_command_line(option, kind):
     check_evaluate(config)
     built = build(config["methods"]["robust_to"])
     assert type(built.relevance) is kind
-    assert isinstance(build(config["methods"]["anchored"]).relevance, None_), "the others stay as they are"
+    assert isinstance(build(config["methods"]["anchored"]).relevance, NoRelevance), "the others stay as they are"
     if isinstance(built.relevance, ImageText):
         default = kind()
         assert vars(built.relevance) == vars(default), "the file says what the code does"

@@ -15,7 +15,7 @@ from trustvid.reliability.measures import Measurer, measure_clip
 from trustvid.reliability.profile import Profile
 from trustvid.tools.evidence import Evidence, SubQuery
 from trustvid.tools.executor import Executor
-from trustvid.tools.relevance import None_
+from trustvid.tools.relevance import NoRelevance
 from trustvid.video.source import FrameSource
 
 EVIDENCE = ("tools", "frames", "none", "chance")
@@ -95,7 +95,7 @@ class Method:
     synthesis: Synthesis
     refine: bool = False
     per_tool_frames: bool = False
-    relevance: Relevance = field(default_factory=None_)
+    relevance: Relevance = field(default_factory=NoRelevance)
 
     def __post_init__(self) -> None:
         faults = []

@@ -53,7 +53,7 @@ def shift(cosine: np.ndarray) -> np.ndarray:
     return np.clip((cosine + 1.0) / 2.0, 0.0, 1.0)
 
 
-class None_:
+class NoRelevance:
     """No relevance: every frame matters the same, whatever is asked. Selection is then by reliability alone."""
 
     name = "none"
