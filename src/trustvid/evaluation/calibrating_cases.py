@@ -16,7 +16,6 @@ import numpy as np
 
 from trustvid.agent.assembly import build_executor
 from trustvid.config.schema import build
-from trustvid.corruption.clip import corrupt
 from trustvid.errors import DataError, TrustvidError
 from trustvid.evaluation.calibrating_labels import (
     TASK_OF_KIND,
@@ -28,11 +27,11 @@ from trustvid.evaluation.calibrating_labels import (
     is_right,
 )
 from trustvid.evaluation.records import CLEAN, Condition
+from trustvid.evaluation.runner import under
 from trustvid.reliability.measures import Measurer
 from trustvid.tools.assess_quality import AssessQuality, stored_measurer
 from trustvid.tools.evidence import Observation, SubQuery
 from trustvid.tools.executor import Executor
-from trustvid.video.memo import RememberedClip
 from trustvid.video.sampling import dense_windows, uniform_indices
 from trustvid.video.source import FrameSource
 
@@ -134,7 +133,8 @@ def collect_video(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[st
     for condition in conditions_of(worker.config):
         if condition in unit["done"]:
             continue
-        view, touched = _under(worker, clip, condition)
+        view = under(clip, condition, worker.corruptions, worker.config["seed"])
+        touched = getattr(view, "touched", np.zeros(clip.n_frames, dtype=bool))
         record: dict[str, Any] = {"video": clip.video_id, "condition": condition, "indices": indices, "frames": frames}
         record["measures"] = worker.measure(view, indices).tolist()
         record["yields"], record["reports"] = [], []
@@ -176,16 +176,6 @@ def _labels(worker: Worker, clip: FrameSource, frames: Sequence[int]) -> Labels:
     from trustvid.benchmarks.boxworld.truth import truth_of_video
 
     return TruthLabels(truth_of_video(worker.config["benchmark"]["split"], clip.video_id))
-
-
-def _under(worker: Worker, clip: FrameSource, condition: str) -> tuple[FrameSource, np.ndarray]:
-    """The clip under a condition, and which of its frames that touches, bool [n_frames]."""
-    if condition == CLEAN:
-        return clip, np.zeros(clip.n_frames, dtype=bool)
-    parsed = Condition.parse(condition)
-    seed = worker.config["seed"]
-    view = corrupt(clip, worker.corruptions[parsed.name], parsed.severity, parsed.coverage, seed)
-    return RememberedClip(view), view.touched
 
 
 def _yields(

@@ -41,9 +41,10 @@ class Worker:
     reader: Any
     corruptions: Mapping[str, Any]
 
-    def view(self, clip: FrameSource) -> View:
-        """A condition of a clip, whose measures are shared through the tool cache."""
-        return View(clip, stored_measurer(next(iter(self.pipelines.values())).executor))
+    def view(self, clip: FrameSource, condition: str) -> View:
+        """A clip under a condition, whose measures are shared through the tool cache."""
+        seen = under(clip, condition, self.corruptions, self.config["seed"])
+        return View(seen, stored_measurer(next(iter(self.pipelines.values())).executor))
 
 
 def set_up(config: dict[str, Any]) -> Worker:
@@ -83,7 +84,7 @@ def answer_video(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str
             yield [{"prediction": prediction.to_json(), "trajectory": None}]
         return
     for condition in conditions_of(worker.config):
-        view = worker.view(_under(worker, clip, condition))
+        view = worker.view(clip, condition)
         still_open = [
             [(sample, name) for name in worker.pipelines if (sample.id, name, condition) not in done]
             for sample in samples
@@ -102,7 +103,7 @@ def fill_cache(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str, 
     """
     clip = worker.reader.open(Path(unit["video"]))
     for condition in conditions_of(worker.config):
-        view = worker.view(_under(worker, clip, condition))
+        view = worker.view(clip, condition)
         for pipeline in worker.pipelines.values():
             method = pipeline.method
             if method.evidence == "tools":
@@ -115,13 +116,12 @@ def fill_cache(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str, 
         yield [{"condition": condition}]
 
 
-def _under(worker: Worker, clip: FrameSource, condition: str) -> FrameSource:
-    """The clip under a condition."""
+def under(clip: FrameSource, condition: str, corruptions: Mapping[str, Any], seed: int) -> FrameSource:
+    """The clip under a condition, its corrupted frames kept at hand."""
     if condition == CLEAN:
         return clip
     parsed = Condition.parse(condition)
-    corruption = worker.corruptions[parsed.name]
-    return RememberedClip(corrupt(clip, corruption, parsed.severity, parsed.coverage, worker.config["seed"]))
+    return RememberedClip(corrupt(clip, corruptions[parsed.name], parsed.severity, parsed.coverage, seed))
 
 
 def _records(

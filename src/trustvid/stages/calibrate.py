@@ -7,7 +7,6 @@ The run folder gets ``cases.jsonl`` (a record for each video and condition; a ki
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -95,6 +94,7 @@ def _collect(
     from trustvid.evaluation import calibrating_cases
     from trustvid.evaluation.pool import Unit, UnitEvent, Work, run_units
     from trustvid.progress import Progress
+    from trustvid.stages.evaluate import video_time_limit, workers_of
 
     calibrating_cases.label_source(config)  # an impossible choice ends the run here, not in every worker
     done: dict[str, list[str]] = {}
@@ -115,9 +115,8 @@ def _collect(
                     raise TrustvidError(f"{event.unit.name}: {event.reason} (on_error=stop)")
                 print(f"{event.unit.name}: {event.reason}\n{event.detail}", file=sys.stderr)
 
-        workers = os.cpu_count() or 1 if typed.workers is None else typed.workers
         work = Work(calibrating_cases.set_up, calibrating_cases.collect_video, config)
-        run_units(units, work, workers, typed.video_time_limit_s, on_result)
+        run_units(units, work, workers_of(typed, config), video_time_limit(typed, len(conditions)), on_result)
 
 
 def _sorted(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
