@@ -20,8 +20,8 @@ from omegaconf import OmegaConf
 from trustvid.agent.assembly import build_pipelines
 from trustvid.agent.method import Question, View
 from trustvid.agent.pipeline import drive
+from trustvid.config.checking import build
 from trustvid.config.compose import compose_config
-from trustvid.config.schema import build
 from trustvid.tools.assess_quality import stored_measurer
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from trustvid.config.checking import build, check, components, fits
 from trustvid.config.compose import CONF, compose_config, group_options
 from trustvid.config.entry import comma_hints, unknown_options
-from trustvid.config.schema import build, check_evaluate, components, fits
+from trustvid.config.schema import EvaluateConfig
 from trustvid.errors import ConfigError
 from trustvid.tools.evidence import TOOL_NAMES
 
@@ -27,7 +28,7 @@ def composed(*overrides: str) -> dict:
 
 
 def test_the_default_config_is_valid():
-    typed = check_evaluate(composed())
+    typed = check(composed(), EvaluateConfig)
     assert typed.frames == 8 and list(typed.methods) == ["chance", "no_evidence", "blind", "robust_to", "anchored"]
     assert list(typed.corruption) == ["motion_blur", "gaussian_noise", "glare", "occlusion", "low_light"]
     assert (typed.suites, typed.baseline) == ({}, "blind")
@@ -35,14 +36,14 @@ def test_the_default_config_is_valid():
 
 @pytest.mark.parametrize("choice", [f"{group}={option}" for group in SINGLE for option in group_options(group)])
 def test_every_option_of_a_group_is_valid(choice):
-    check_evaluate(composed(choice))
+    check(composed(choice), EvaluateConfig)
 
 
 @pytest.mark.parametrize("choice", [(group, option) for group in PARTS for option in group_options(group)])
 def test_every_part_of_a_method_can_be_swapped_from_the_command_line(choice):
     group, option = choice
     config = composed("methods=[blind]", f"{group}@methods.blind.{group}={option}")
-    check_evaluate(config)
+    check(config, EvaluateConfig)
     assert config["methods"]["blind"][group] == OmegaConf.to_container(
         OmegaConf.load(CONF / group / f"{option}.yaml"), resolve=False
     )
@@ -57,14 +58,14 @@ ONE_BY_ONE = [
 @pytest.mark.parametrize(("method", "corruption"), ONE_BY_ONE)
 def test_methods_and_corruptions_are_chosen_one_by_one(method, corruption):
     config = composed(f"methods=[{method}]", f"corruption=[{corruption}]")
-    check_evaluate(config)
+    check(config, EvaluateConfig)
     assert list(config["methods"]) == [method.rpartition("/")[2]]  # an option in a subfolder goes by its last name
     assert list(config["corruption"]) == [corruption]
 
 
 @pytest.mark.parametrize("experiment", group_options("experiment"))
 def test_every_experiment_is_valid_and_starts_with_its_command(experiment):
-    check_evaluate(composed(f"experiment={experiment}"))
+    check(composed(f"experiment={experiment}"), EvaluateConfig)
     head = (CONF / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8").splitlines()[:2]
     assert f"experiment={experiment}" in head[1]
 
@@ -93,7 +94,7 @@ def test_all_faults_come_together_and_name_the_way_out():
     config["prompts"]["folder"] = "/nowhere"
     config["policy"]["_target_"] = "trustvid.policy.nothing.Here"
     with pytest.raises(ConfigError) as caught:
-        check_evaluate(config)
+        check(config, EvaluateConfig)
     text = str(caught.value)
     assert len(caught.value.faults) == 7
     for part in (
@@ -122,7 +123,7 @@ def test_all_faults_come_together_and_name_the_way_out():
 )
 def test_a_wrong_value_is_refused_by_name(override, message):
     with pytest.raises(ConfigError, match="This config cannot run") as caught:
-        check_evaluate(composed(override))
+        check(composed(override), EvaluateConfig)
     assert message in str(caught.value)
 
 
@@ -130,7 +131,9 @@ FIVE = "+suites.five={corruption: [glare, low_light], severity: [3, 5], coverage
 
 
 def test_suites_are_composed_and_changed_from_the_command_line():
-    typed = check_evaluate(composed(FIVE, "+suites.other={corruption: [occlusion], severity: [1], coverage: [1]}"))
+    typed = check(
+        composed(FIVE, "+suites.other={corruption: [occlusion], severity: [1], coverage: [1]}"), EvaluateConfig
+    )
     assert list(typed.suites) == ["five", "other"] and typed.suites["five"]["severity"] == [3, 5]
 
 
@@ -142,7 +145,7 @@ def test_a_suite_of_an_experiment_is_changed_and_removed_from_the_command_line(t
     )
     overrides = ["experiment=mine", "suites.five.severity=[5]", "~suites.six"]
     cfg = compose_config(overrides, config_dir=tmp_path / "conf")
-    typed = check_evaluate(OmegaConf.to_container(cfg, resolve=True))
+    typed = check(OmegaConf.to_container(cfg, resolve=True), EvaluateConfig)
     assert typed.suites == {"five": {"corruption": ["glare"], "severity": [5], "coverage": [0.5]}}
 
 
@@ -154,7 +157,7 @@ def test_all_faults_of_the_suites_come_together():
         "twice": {"corruption": ["glare", "glare"], "severity": 3},
     }
     with pytest.raises(ConfigError) as caught:
-        check_evaluate(config)
+        check(config, EvaluateConfig)
     faults = [
         "suites.five.corruption holds low_light; known: glare (the group corruption)",
         "suites.glare: 'glare' cannot name a suite",
@@ -174,10 +177,12 @@ def test_all_faults_of_the_suites_come_together():
 
 
 def test_the_baseline_is_one_of_the_methods():
-    assert check_evaluate(composed("methods=[blind,robust_to]", "baseline=robust_to")).baseline == "robust_to"
-    assert check_evaluate(composed("methods=[chance]")).baseline == "blind"  # not there: the first method stands in
+    assert check(composed("methods=[blind,robust_to]", "baseline=robust_to"), EvaluateConfig).baseline == "robust_to"
+    assert (
+        check(composed("methods=[chance]"), EvaluateConfig).baseline == "blind"
+    )  # not there: the first method stands in
     with pytest.raises(ConfigError, match="baseline=robust_to is none of the methods; known: chance, blind"):
-        check_evaluate(composed("methods=[chance,blind]", "baseline=robust_to"))
+        check(composed("methods=[chance,blind]", "baseline=robust_to"), EvaluateConfig)
 
 
 def test_components_are_found_and_built():

@@ -14,7 +14,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from trustvid.captioning.checklist import Checklist
-from trustvid.config.schema import build
+from trustvid.config.checking import build
 from trustvid.errors import ConfigError
 from trustvid.judge.base import JudgeTask
 from trustvid.judge.mock import MockJudge

@@ -17,8 +17,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.unit.fakes import ArraySource
+from trustvid.config.checking import build
 from trustvid.config.compose import CONF, compose_config, group_options
-from trustvid.config.schema import build
 from trustvid.errors import TrustvidError
 from trustvid.policy.base import Message, PolicyRequest
 from trustvid.policy.vlm import VisionLanguagePolicy

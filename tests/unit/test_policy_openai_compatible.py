@@ -25,8 +25,9 @@ from omegaconf import OmegaConf
 
 from tests.unit.fakes import ArraySource
 from tests.unit.loopback import LoopbackServer, serving
+from trustvid.config.checking import build, check
 from trustvid.config.compose import compose_config
-from trustvid.config.schema import build, check_evaluate
+from trustvid.config.schema import EvaluateConfig
 from trustvid.errors import ConfigError, TrustvidError
 from trustvid.evaluation import caption_runner, runner
 from trustvid.evaluation.pool import Unit, UnitEvent, Work, run_units
@@ -462,8 +463,9 @@ def test_faults_come_together_through_the_config(cache: Path, tmp_path: Path) ->
     wrong = ["model=''", "base_url=nowhere", "temperature=-1", "max_tokens=0", "jpeg_quality=0", "image_format=gif"]
     wrong += ["longest_side=0", "concurrency=0", f"store={tmp_path}/none.sqlite", "offline=true"]
     with pytest.raises(ConfigError) as caught:
-        check_evaluate(
-            composed(cache, "policy=openai_compatible", "+policy.extra.n=2", *(f"policy.{w}" for w in wrong))
+        check(
+            composed(cache, "policy=openai_compatible", "+policy.extra.n=2", *(f"policy.{w}" for w in wrong)),
+            EvaluateConfig,
         )
     text = str(caught.value)
     assert len(caught.value.faults) == len(wrong), text  # store and offline are one fault, extra.n is another
@@ -484,7 +486,7 @@ def test_configs_compose_and_record_the_decoding(cache: Path) -> None:
     config = composed(cache, "policy=openai_compatible", "policy.model=x", "policy.key_env=null")
     assert build(config["policy"]).name == "x" and config["policy"]["store"] == f"{cache}/policy/replies.sqlite"
     assert not Path(config["policy"]["store"]).parent.exists()  # building opens no store
-    check_evaluate(config)
+    check(config, EvaluateConfig)
     preset = composed(cache, "policy=vllm_qwen2_5_vl_7b")["policy"]
     assert (preset["model"], preset["base_url"]) == ("Qwen/Qwen2.5-VL-7B-Instruct", "http://127.0.0.1:8000/v1")
     assert (preset["temperature"], preset["top_p"], preset["extra"]) == (0.1, 0.001, {"repetition_penalty": 1.05})

@@ -460,7 +460,7 @@ def test_every_config_builds_without_torch():
         "import sys\n"
         "from omegaconf import OmegaConf\n"
         "from trustvid.config.compose import compose_config, group_options\n"
-        "from trustvid.config.schema import build\n"
+        "from trustvid.config.checking import build\n"
         "for option in group_options('policy'):\n"
         "    node = OmegaConf.to_container(compose_config([f'policy={option}']), resolve=True)['policy']\n"
         "    if node['_target_'].startswith(('trustvid.policy.vlm', 'trustvid.policy.tiny')):\n"

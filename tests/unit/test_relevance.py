@@ -21,8 +21,9 @@ from trustvid.agent.prompting import Prompts
 from trustvid.agent.routing import Fixed
 from trustvid.agent.synthesis import Uniform as UniformSynthesis
 from trustvid.agent.synthesis import words_of
+from trustvid.config.checking import build, check
 from trustvid.config.compose import compose_config, group_options
-from trustvid.config.schema import build, check_evaluate
+from trustvid.config.schema import EvaluateConfig
 from trustvid.errors import ConfigError, TrustvidError
 from trustvid.policy.scripted import ScriptedPolicy
 from trustvid.reliability.confidence import Intrinsic
@@ -472,7 +473,7 @@ def test_no_method_knows_the_question_unless_it_is_told_to():
 def test_it_is_swapped_from_the_command_line(option, kind):
     assert option in group_options("relevance")
     config = composed(f"relevance@methods.robust_to.relevance={option}")
-    check_evaluate(config)
+    check(config, EvaluateConfig)
     built = build(config["methods"]["robust_to"])
     assert type(built.relevance) is kind
     assert isinstance(build(config["methods"]["anchored"]).relevance, NoRelevance), "the others stay as they are"
@@ -487,9 +488,9 @@ def test_settings_are_reached_and_checked_from_the_command_line():
         "methods.robust_to.relevance.scale=shift",
         "++methods.anchored.selection.relevance=0.3",
     )
-    check_evaluate(config)
+    check(config, EvaluateConfig)
     assert build(config["methods"]["robust_to"]).relevance.scale == "shift"
     assert build(config["methods"]["anchored"]).selection.relevance == 0.3
     config["methods"]["robust_to"]["relevance"]["scale"] = "calibrated"
     with pytest.raises(ConfigError, match=r"relevance.scale='calibrated' is unknown; known: quantile, shift"):
-        check_evaluate(config)
+        check(config, EvaluateConfig)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.unit.fakes import ArraySource
+from trustvid.config.checking import build
 from trustvid.config.compose import compose_config, group_options
-from trustvid.config.schema import build
 from trustvid.corruption import corrupt
 from trustvid.corruption.glare import Glare
 from trustvid.corruption.low_light import LowLight

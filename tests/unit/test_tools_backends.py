@@ -401,7 +401,7 @@ def test_every_config_builds_without_torch_and_names_its_published_model():
     code = (
         "import sys\n"
         "from trustvid.config.compose import compose_config\n"
-        "from trustvid.config.schema import build, _component_faults\n"
+        "from trustvid.config.checking import build, _component_faults\n"
         "from omegaconf import OmegaConf\n"
         f"for backend, tool in {GROUPS!r}.items():\n"
         "    config = OmegaConf.to_container(compose_config([f'tools/{tool}={backend}']), resolve=True)\n"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trustvid.config.schema import build
+from trustvid.config.checking import build
 
 if TYPE_CHECKING:
     from trustvid.tools.executor import Executor

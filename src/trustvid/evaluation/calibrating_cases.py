@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from trustvid.agent.assembly import build_executor
-from trustvid.config.schema import build
+from trustvid.config.checking import build
 from trustvid.errors import DataError, TrustvidError
 from trustvid.evaluation.calibrating_labels import (
     TASK_OF_KIND,

@@ -20,7 +20,7 @@ from trustvid.agent.synthesis import link_words
 from trustvid.captioning.files import response_fault
 from trustvid.captioning.records import ResponseRecord
 from trustvid.captioning.rules.strict import without_thinking
-from trustvid.config.schema import build
+from trustvid.config.checking import build
 from trustvid.errors import TrustvidError, VideoError
 from trustvid.llm.prompting import PromptFolder
 from trustvid.policy.base import Message, Policy, PolicyRequest

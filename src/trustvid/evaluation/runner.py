@@ -16,7 +16,7 @@ from trustvid.agent.method import Question, View
 from trustvid.agent.pipeline import Pipeline, drive_all
 from trustvid.agent.trajectory import Answer, Trajectory
 from trustvid.benchmarks.sample import Sample
-from trustvid.config.schema import build
+from trustvid.config.checking import build
 from trustvid.corruption.clip import corrupt
 from trustvid.errors import TrustvidError, VideoError
 from trustvid.evaluation.records import CLEAN, Condition, Prediction, TierCounts

@@ -34,8 +34,9 @@ def run(args: argparse.Namespace) -> int:
     from trustvid.agent.method import Question, View
     from trustvid.agent.pipeline import drive
     from trustvid.benchmarks.sample import LETTERS
+    from trustvid.config.checking import build, check
     from trustvid.config.compose import compose_config, group_options
-    from trustvid.config.schema import build, check_evaluate
+    from trustvid.config.schema import EvaluateConfig
     from trustvid.tools.assess_quality import stored_measurer
 
     if args.method not in group_options("methods"):
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError([f"--options: {len(args.options)} given; expected 2 to {len(LETTERS)}"])
     overrides = [f"methods=[{args.method}]", f"frames={args.frames}", "corruption=[]", *args.set]
     config = OmegaConf.to_container(_compose(compose_config, overrides), resolve=True)
-    check_evaluate(config)
+    check(config, EvaluateConfig)
     pipeline = build_pipelines(config, cache_dir=None)[args.method]
     view = View(build(config["reader"]).open(args.file), stored_measurer(pipeline.executor))
     question = Question(args.question, tuple(args.options))

@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trustvid.config.schema import EvaluateConfig, build
+from trustvid.config.checking import build
+from trustvid.config.schema import EvaluateConfig
 from trustvid.errors import ConfigError, TrustvidError
 from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
 from trustvid.seeding import derive_seed

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from trustvid.config.schema import build
+from trustvid.config.checking import build
 from trustvid.errors import DataError
 from trustvid.evaluation.store import RunFolder, RunInfo
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trustvid.captioning.files import RESPONSES_END, Instruction, captioner_of
-from trustvid.config.schema import EvaluateConfig, build
+from trustvid.config.checking import build
+from trustvid.config.schema import EvaluateConfig
 from trustvid.errors import ConfigError, DataError, TrustvidError
 from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trustvid.benchmarks.sample import Sample
-from trustvid.config.schema import EvaluateConfig, build, check_evaluate
+from trustvid.config.checking import build, check
+from trustvid.config.schema import EvaluateConfig
 from trustvid.errors import ConfigError, DataError, TrustvidError
 from trustvid.evaluation.provenance import NOT_HASHED, config_hash
 from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
 from trustvid.seeding import derive_seed
+from trustvid.stages.common import overrides, plain_config, run_path
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -71,7 +72,7 @@ def run(cfg: DictConfig) -> Path:
     info = RunInfo(str(config.get("name")), config_hash(config, (*NOT_IN_HASH, *unread)), overrides=overrides())
     folder = RunFolder(run_path(config, info.config_hash, "calibrate" if calibrates else "evaluate"))
     try:
-        typed = check_evaluate(config)
+        typed = check(config, EvaluateConfig)
     except ConfigError:
         with folder.writing(info):  # leaves status "failed" and the reason where the sweep's table builder looks
             raise
@@ -95,17 +96,6 @@ def run(cfg: DictConfig) -> Path:
     return folder.path
 
 
-def plain_config(cfg: DictConfig) -> dict[str, Any]:
-    """The config as plain containers, every interpolation resolved."""
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    try:
-        return OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        raise ConfigError([str(error).splitlines()[0]]) from error
-
-
 def unread_settings(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Settings that this mode does not read: those of captions, what suites take the place of, those of calibration."""
     if config.get("mode") == "calibrate":
@@ -116,19 +106,6 @@ def unread_settings(config: Mapping[str, Any]) -> tuple[str, ...]:
 def video_time_limit(typed: EvaluateConfig, n_conditions: int) -> float:
     """Seconds that one video may take in all its conditions: the setting, and in proportion more for many of them."""
     return typed.video_time_limit_s * max(1.0, n_conditions / TIMED_CONDITIONS)
-
-
-def run_path(config: Mapping[str, Any], digest: str, stage: str = "evaluate") -> Path:
-    """outputs/<stage>/<name>-<hash>; characters that cannot stand in a folder's name become "_"."""
-    name = re.sub(r"[^\w.+-]", "_", str(config.get("name") or "unnamed"))
-    return Path(str(config["paths"]["outputs"])) / stage / f"{name}-{digest}"
-
-
-def overrides() -> tuple[str, ...]:
-    """The words of the command line that made this job's config; none outside of Hydra."""
-    from hydra.core.hydra_config import HydraConfig
-
-    return tuple(HydraConfig.get().overrides.task) if HydraConfig.initialized() else ()
 
 
 def choose(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:

@@ -39,8 +39,8 @@ def run(args: argparse.Namespace) -> int:
     """Write the sheet and say where. Exit code 0; 2 for unusable input."""
     from omegaconf import OmegaConf
 
+    from trustvid.config.checking import build
     from trustvid.config.compose import compose_config, group_options
-    from trustvid.config.schema import build
 
     known = group_options("corruption")
     names = args.corruptions or known

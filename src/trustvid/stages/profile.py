@@ -87,7 +87,7 @@ def measure_timeline(args: argparse.Namespace) -> Timeline:
         ConfigError: unknown names or values out of range, all in one message.
         VideoError: the file cannot be read.
     """
-    from trustvid.config.schema import build
+    from trustvid.config.checking import build
     from trustvid.corruption import corrupt
 
     config = _checked_config(args)
@@ -115,8 +115,8 @@ def _checked_config(args: argparse.Namespace) -> dict[str, Any]:
     """The composed config, after a look at every argument."""
     from omegaconf import OmegaConf
 
+    from trustvid.config.checking import build
     from trustvid.config.compose import compose_config, group_options
-    from trustvid.config.schema import build
     from trustvid.corruption import SEVERITIES
 
     faults = []
