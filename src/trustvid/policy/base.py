@@ -40,10 +40,17 @@ class Message:
 
 @dataclass(frozen=True)
 class PolicyRequest:
-    """A conversation that waits for the policy's next turn. ``clip`` serves the pixels of the messages' frames."""
+    """A conversation that waits for the policy's next turn.
+
+    Attributes:
+        messages: what was said so far.
+        clip: serves the pixels of the messages' frames.
+        sample: number of the conversation among several of the same words, whose draws are to differ.
+    """
 
     messages: tuple[Message, ...]
     clip: FrameSource
+    sample: int = 0
 
 
 class Policy(Protocol):

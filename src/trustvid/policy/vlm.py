@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trustvid.errors import ConfigError, TrustvidError
-from trustvid.policy.base import PolicyError, PolicyRequest
+from trustvid.policy.base import Message, PolicyError, PolicyRequest
 from trustvid.policy.vlm_settings import Decoding, FramesAs, Quantization, Showing, Weights
 from trustvid.seeding import derive_rng
 
 if TYPE_CHECKING:
     from trustvid.policy.vlm_inputs import Tensors
     from trustvid.policy.vlm_model import VisionLanguageModel
+    from trustvid.policy.vlm_session import Session
+    from trustvid.policy.vlm_tokens import TokenBuffer
 
 # Conversations encoded at a time, in batches: among them those of like shape and length are put together.
 _WINDOW = 4
@@ -77,6 +80,7 @@ class VisionLanguagePolicy:
         self.batch_size = self.parallel = batch_size
         self.name = name or model.rstrip("/").rpartition("/")[2]
         self._unloadable: TrustvidError | None = None
+        self._live: dict[tuple, _Live] = {}  # conversations of the last call, which may go on
 
     def load(self) -> VisionLanguageModel:
         """The model, in memory from the first call on.
@@ -93,11 +97,57 @@ class VisionLanguagePolicy:
             TrustvidError: the weights cannot be loaded.
             PolicyError: the model failed on a conversation, alone in its batch; the other replies are in it.
         """
+        try:
+            return [turn.text for turn in self.converse(requests)]
+        except PolicyError as error:
+            replies = [turn and turn.text for turn in error.replies]
+            raise PolicyError(str(error), replies, error.reasons) from error
 
-        def answer(places: Sequence[int], batch: Sequence[Tensors]) -> list[str]:
-            return self.loaded.generate(batch, self.decoding, self._draws([requests[place] for place in places]))
+    def converse(self, requests: Sequence[PolicyRequest], decoding: Decoding | None = None) -> list[Turn]:
+        """As :meth:`generate`, with the tokens of each conversation.
 
-        return self._in_batches(requests, [self.decoding.max_new_tokens] * len(requests), answer)
+        A request that continues a conversation of the call before goes on from what the model has read of it.
+
+        Args:
+            requests: n conversations.
+            decoding: how these replies are drawn; None = as the policy's settings say.
+
+        Raises:
+            TrustvidError, PolicyError: as :meth:`generate`; the error's replies are turns.
+        """
+        from trustvid.policy.vlm_tokens import TokenBuffer
+
+        decoding, model = decoding or self.decoding, self.loaded
+        before, self._live = self._live, {}
+        turns: list[Any] = [None] * len(requests)
+        reasons: dict[int, str] = {}
+
+        def answer(places: Sequence[int], buffers: Sequence[TokenBuffer], session: Session | None = None) -> None:
+            session = session or model.session(buffers)
+            session.reply(decoding, self._draws([requests[place] for place in places], decoding))
+            for row, (place, buffer) in enumerate(zip(places, buffers, strict=True)):
+                reply = [
+                    token for token, turn in zip(buffer.ids, buffer.turns, strict=True) if turn == buffer.turns[-1]
+                ]
+                turns[place] = Turn(model.words_of(reply), buffer)
+                request = requests[place]
+                said = (*request.messages, Message("assistant", turns[place].text))
+                self._live[_key(replace(request, messages=said))] = _Live(session, row)
+
+        going_on = self._going_on(requests, before, reasons, decoding.max_new_tokens)
+        for session, rows in going_on:
+            buffers = [session.buffers[row] for row in rows.values()]
+            session.keep(list(rows.values()))
+            _each([(list(rows), buffers)], lambda places, held, s=session: answer(places, held, s), answer, reasons)
+        known = {place for _, rows in going_on for place in rows} | set(reasons)
+        fresh = [place for place in range(len(requests)) if place not in known]
+        for encoded in self._encoded_windows(requests, fresh, reasons, dict.fromkeys(fresh, decoding.max_new_tokens)):
+            batches = [
+                (places, [TokenBuffer(encoded[place]) for place in places])
+                for places in _batches(encoded, self.batch_size)
+            ]
+            _each(batches, answer, answer, reasons)
+        return self._all(turns, reasons)
 
     def logprobs(self, requests: Sequence[PolicyRequest], replies: Sequence[str]) -> list[list[float]]:
         """Log-probability of every token of given replies, by the model as it is: no temperature, no penalty.
@@ -116,11 +166,19 @@ class VisionLanguagePolicy:
         if len(requests) != len(replies):
             raise ValueError(f"{len(requests)} requests and {len(replies)} replies; expected one reply for each")
         tokens = [self.loaded.tokens_of(reply) for reply in replies]
+        results: list[Any] = [None] * len(requests)
+        reasons: dict[int, str] = {}
 
-        def score(places: Sequence[int], batch: Sequence[Tensors]) -> list[list[float]]:
-            return self.loaded.logprobs(batch, [tokens[place] for place in places])
+        def score(places: Sequence[int], batch: Sequence[Tensors]) -> None:
+            scored = self.loaded.logprobs(batch, [tokens[place] for place in places])
+            for place, values in zip(places, scored, strict=True):
+                results[place] = values
 
-        return self._in_batches(requests, list(map(len, tokens)), score)
+        lengths = dict(enumerate(map(len, tokens)))
+        for encoded in self._encoded_windows(requests, list(lengths), reasons, lengths):
+            batches = [(places, [encoded[p] for p in places]) for places in _batches(encoded, self.batch_size)]
+            _each(batches, score, score, reasons)
+        return self._all(results, reasons)
 
     @cached_property
     def loaded(self) -> VisionLanguageModel:
@@ -131,10 +189,10 @@ class VisionLanguagePolicy:
         """
         if self._unloadable is not None:
             raise self._unloadable
-        from trustvid.policy.vlm_model import load
+        from trustvid.policy.vlm_model import load_shared
 
         try:
-            return load(self._ready_weights(), self.name)
+            return load_shared(self._ready_weights(), self.name)
         except TrustvidError as error:
             self._unloadable = error
             raise
@@ -143,67 +201,134 @@ class VisionLanguagePolicy:
         """The weights as they are to be loaded; subclasses make them here."""
         return self.weights
 
-    def _draws(self, requests: Sequence[PolicyRequest]) -> np.ndarray | None:
+    def _draws(self, requests: Sequence[PolicyRequest], decoding: Decoding) -> np.ndarray | None:
         """Numbers in [0, 1) for the tokens of each reply, float64 [b, most tokens]; None where nothing is drawn."""
-        if not self.decoding.do_sample:
+        if not decoding.do_sample:
             return None
-        rngs = [derive_rng("policy", self.decoding.seed, *_identity(request)) for request in requests]
-        return np.stack([rng.random(self.decoding.max_new_tokens) for rng in rngs])
+        rngs = [derive_rng("policy", decoding.seed, *_identity(request)) for request in requests]
+        return np.stack([rng.random(decoding.max_new_tokens) for rng in rngs])
 
-    def _in_batches(
+    def _going_on(
         self,
         requests: Sequence[PolicyRequest],
-        lengths: Sequence[int],
-        work: Callable[[Sequence[int], Sequence[Tensors]], list[Any]],
-    ) -> list[Any]:
-        """``work(places, tensors)`` on batches of the requests, whose replies may have ``lengths`` tokens.
+        before: dict[tuple, _Live],
+        reasons: dict[int, str],
+        length: int,
+    ) -> list[tuple[Session, dict[int, int]]]:
+        """Sessions of the call before that go on: each with {place of a request: its row}, the new words shown."""
+        found: dict[int, tuple[Session, dict[int, int]]] = {}
+        for place, request in enumerate(requests):
+            *earlier, last = request.messages
+            live = before.pop(_key(replace(request, messages=tuple(earlier))), None)
+            if live is None or last.frames:
+                continue
+            buffer = live.session.buffers[live.row]
+            more = self.loaded.following(last, buffer.ids)
+            if (reason := self._too_long(len(buffer) + len(more), length)) is not None:
+                reasons[place] = reason
+                continue
+            buffer.show(more)
+            found.setdefault(id(live.session), (live.session, {}))[1][place] = live.row
+        return list(found.values())
 
-        A batch that fails is done again one by one, so that one conversation does not take others with it.
+    def _encoded_windows(
+        self,
+        requests: Sequence[PolicyRequest],
+        places: Sequence[int],
+        reasons: dict[int, str],
+        lengths: Mapping[int, int],
+    ) -> Iterator[dict[int, Tensors]]:
+        """Input tensors of the requests at ``places``, some batches at a time; requests of one conversation share them.
+
+        ``lengths``: tokens that must have room behind each.
         """
-        _ = self.loaded  # what cannot be loaded is not the fault of a conversation
-        results: list[Any] = [None] * len(requests)
-        reasons: dict[int, str] = {}
-        for start in range(0, len(requests), _WINDOW * self.batch_size):
+        for start in range(0, len(places), _WINDOW * self.batch_size):
             encoded: dict[int, Tensors] = {}
-            for place in range(start, min(start + _WINDOW * self.batch_size, len(requests))):
+            shared: dict[tuple, Tensors] = {}
+            for place in places[start : start + _WINDOW * self.batch_size]:
+                request = replace(requests[place], sample=0)
                 try:
-                    encoded[place] = self._encoded(requests[place], lengths[place])
+                    if (key := _key(request)) not in shared:
+                        shared[key] = self.loaded.encode(request, self.showing)
                 except Exception as error:  # unreadable frames, or whatever a processor objects to
                     reasons[place] = _reason(error)
-            waiting = _batches(encoded, self.batch_size)
-            while waiting:
-                places = waiting.pop(0)
-                try:
-                    done = work(places, [encoded[place] for place in places])
-                except Exception as error:  # out of memory, or whatever a model objects to
-                    if len(places) > 1:
-                        waiting[:0] = [[place] for place in places]
-                    else:
-                        reasons[places[0]] = _reason(error)
+                    continue
+                tokens = shared[key]["input_ids"].shape[1]
+                if (reason := self._too_long(tokens, lengths[place])) is not None:
+                    reasons[place] = reason
                 else:
-                    for place, result in zip(places, done, strict=True):
-                        results[place] = result
-        if reasons:
-            count = f"{len(reasons)} of {len(requests)} requests: " if len(requests) > 1 else ""
-            first = reasons[min(reasons)]
-            raise PolicyError(f"policy {self.name} failed: {count}{first}", results, dict(sorted(reasons.items())))
-        return results
+                    encoded[place] = shared[key]
+            yield encoded
 
-    def _encoded(self, request: PolicyRequest, length: int) -> Tensors:
-        """Input tensors of a conversation that leaves room for ``length`` more tokens."""
-        tensors = self.loaded.encode(request, self.showing)
-        tokens, longest = tensors["input_ids"].shape[1], self.loaded.longest
-        if longest is not None and tokens + length > longest:
-            raise TrustvidError(
-                f"the conversation has {tokens:,} tokens and its reply may have {length:,}; the model takes "
-                f"{longest:,} together: show fewer frames, or lower max_pixels or max_new_tokens"
-            )
-        return tensors
+    def _too_long(self, tokens: int, length: int) -> str | None:
+        """Why a conversation of so many tokens has no room for ``length`` more; None where it has."""
+        longest = self.loaded.longest
+        if longest is None or tokens + length <= longest:
+            return None
+        return (
+            f"the conversation has {tokens:,} tokens and its reply may have {length:,}; the model takes "
+            f"{longest:,} together: show fewer frames, or lower max_pixels or max_new_tokens"
+        )
+
+    def _all(self, results: list[Any], reasons: Mapping[int, str]) -> list[Any]:
+        """The results, or the error that says which of them are missing and why."""
+        if not reasons:
+            return results
+        count = f"{len(reasons)} of {len(results)} requests: " if len(results) > 1 else ""
+        first = reasons[min(reasons)]
+        raise PolicyError(f"policy {self.name} failed: {count}{first}", results, dict(sorted(reasons.items())))
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A reply and the conversation that ends with it.
+
+    Attributes:
+        text: the reply's words.
+        buffer: all tokens, those of the reply last. It grows when the conversation goes on.
+    """
+
+    text: str
+    buffer: TokenBuffer
+
+
+@dataclass(frozen=True)
+class _Live:
+    """Where a conversation that may go on is: a row of a session."""
+
+    session: Session
+    row: int
+
+
+def _each(
+    batches: Sequence[tuple[Sequence[int], Sequence[Any]]],
+    work: Callable[[Sequence[int], Sequence[Any]], None],
+    alone: Callable[[Sequence[int], Sequence[Any]], None],
+    reasons: dict[int, str],
+) -> None:
+    """``work(places, items)`` on each batch. One that fails is done again by ``alone``, item by item, so that one
+    conversation does not take others with it; why an item fails alone goes into ``reasons``."""
+    for places, items in batches:
+        try:
+            work(places, items)
+        except Exception:  # out of memory, or whatever a model objects to
+            for place, item in zip(places, items, strict=True):
+                try:
+                    alone([place], [item])
+                except Exception as error:
+                    reasons[place] = _reason(error)
+
+
+def _key(request: PolicyRequest) -> tuple:
+    """Equal for requests of one conversation."""
+    return tuple(_identity(request))
 
 
 def _identity(request: PolicyRequest) -> Iterator[str | int]:
-    """What tells conversations apart: words, frames, and what was done to their pixels."""
+    """What tells conversations apart: words, frames, what was done to their pixels, and the number of the sample."""
     yield request.clip.digest
+    if request.sample:
+        yield request.sample
     for message in request.messages:
         yield from (message.role, message.text, len(message.frames), *message.frames)
         yield from map(request.clip.frame_key, message.frames)

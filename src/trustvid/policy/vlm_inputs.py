@@ -96,8 +96,8 @@ def _note_of_times(shown: Shown) -> dict[str, Any]:
     return {"type": "text", "text": f"Times of these frames: {listed}.\n"}
 
 
-def encode(request: PolicyRequest, processor: Any, config: Any, family: Family, showing: Showing) -> Tensors:
-    """Input tensors of one conversation that waits for a reply: a batch of one, without padding."""
+def encode(request: PolicyRequest, processor: Any, network: Any, family: Family, showing: Showing) -> Tensors:
+    """Input tensors of one conversation that waits for a reply: a batch of one, without padding, positions included."""
     chat, videos = chat_of(request, family, showing.frames_as)
     lengths = {len(shown.times) for shown in videos}
     if family.equal and len(lengths) > 1:
@@ -126,9 +126,20 @@ def encode(request: PolicyRequest, processor: Any, config: Any, family: Family, 
             processor_kwargs=settings,
         )
     )
-    if family.times == "positions":
-        tensors["position_ids"] = _with_true_times(tensors, videos, config)
+    tensors["position_ids"] = _positions(tensors, videos, network, family)
     return tensors
+
+
+def _positions(tensors: Tensors, videos: Sequence[Shown], network: Any, family: Family) -> torch.Tensor:
+    """Positions as the family's model takes them: [1, n], or [4, 1, n] along the text, then time, height and width."""
+    along = torch.arange(tensors["input_ids"].shape[1])[None]
+    if family.times == "positions":
+        return _with_true_times(tensors, videos, network.config)
+    if not hasattr(network.model, "get_rope_index"):
+        return along
+    grids = {name: tensors[name] for name in ("image_grid_thw", "video_grid_thw") if name in tensors}
+    axes, _ = network.model.get_rope_index(tensors["input_ids"], tensors["mm_token_type_ids"], **grids)
+    return torch.cat([along[None], axes])
 
 
 def _resized(showing: Showing, family: Family, frames: int) -> dict[str, Any]:
@@ -166,9 +177,8 @@ def extended(tensors: Mapping[str, torch.Tensor], tokens: Sequence[int]) -> Tens
     if "mm_token_type_ids" in tensors:
         kinds = tensors["mm_token_type_ids"]
         longer["mm_token_type_ids"] = torch.cat([kinds, torch.zeros_like(more).to(kinds.dtype)], dim=1)
-    if "position_ids" in tensors:
-        last = tensors["position_ids"][..., -1:]
-        longer["position_ids"] = torch.cat([tensors["position_ids"], last + 1 + torch.arange(len(tokens))], dim=-1)
+    positions = tensors["position_ids"]
+    longer["position_ids"] = torch.cat([positions, positions[..., -1:] + 1 + torch.arange(len(tokens))], dim=-1)
     return longer
 
 
@@ -187,5 +197,5 @@ def joined(batch: Sequence[Mapping[str, torch.Tensor]], pad_token: int) -> Tenso
         if name in _BY_TOKEN:
             fill = pad_token if name == "input_ids" else 0
             parts = [torch.nn.functional.pad(part, (width - part.shape[-1], 0), value=fill) for part in parts]
-        out[name] = torch.cat(parts, dim=1 if name == "position_ids" else 0)
+        out[name] = torch.cat(parts, dim=-2 if name == "position_ids" else 0)
     return out

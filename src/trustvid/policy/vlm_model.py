@@ -10,18 +10,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, GenerationConfig
 from transformers.utils import logging as hf_logging
 
 from trustvid.errors import TrustvidError
 from trustvid.policy import vlm_inputs
-from trustvid.policy.base import PolicyRequest
+from trustvid.policy.base import Message, PolicyRequest
 from trustvid.policy.vlm_families import FAMILIES, Family
 from trustvid.policy.vlm_inputs import Tensors
-from trustvid.policy.vlm_sampling import SeededChoice
-from trustvid.policy.vlm_settings import Decoding, Showing, Weights
+from trustvid.policy.vlm_session import Session, on_device
+from trustvid.policy.vlm_settings import Showing, Weights
+from trustvid.policy.vlm_tokens import TokenBuffer
 from trustvid.weights import first_line, missing_weights
 
 EMBEDDED = "policy=tiny_qwen2_5_vl (random weights, shows the path) or policy=scripted, which need no download"
@@ -45,58 +45,73 @@ class VisionLanguageModel:
 
     def encode(self, request: PolicyRequest, showing: Showing) -> Tensors:
         """Input tensors of one conversation, on the CPU."""
-        return vlm_inputs.encode(request, self.processor, self.network.config, self.family, showing)
+        return vlm_inputs.encode(request, self.processor, self.network, self.family, showing)
 
     def tokens_of(self, text: str) -> list[int]:
         """The tokens of a reply's words."""
         return self.processor.tokenizer(text, add_special_tokens=False)["input_ids"]
 
-    @torch.inference_mode()
-    def generate(self, batch: Sequence[Tensors], decoding: Decoding, draws: np.ndarray | None) -> list[str]:
-        """Replies to conversations of one shape, together.
+    def words_of(self, tokens: Sequence[int]) -> str:
+        """The words of a reply's tokens, without the end of the turn."""
+        end = next((place for place, token in enumerate(tokens) if token in self.ends), len(tokens))
+        return self.processor.tokenizer.decode(list(tokens[:end]), skip_special_tokens=True)
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """Tokens that end a turn."""
+        ends = self.network.generation_config.eos_token_id
+        return frozenset(ends if isinstance(ends, list) else [ends])
+
+    def following(self, message: Message, after: Sequence[int]) -> list[int]:
+        """The tokens between a reply and the next one: its end where it was cut, ``message``, the mark of a new turn.
 
         Args:
-            batch: of :meth:`encode`.
-            decoding: how tokens are chosen.
-            draws: float64 [b, most tokens] in [0, 1), a row for each conversation; None where nothing is drawn.
+            message: what was said to the policy, without frames.
+            after: tokens of the conversation up to and with the reply.
         """
-        inputs = self._on_device(vlm_inputs.joined(batch, self.processor.tokenizer.pad_token_id))
-        numbers = None if draws is None else torch.from_numpy(draws)
-        choice = SeededChoice(
-            inputs["attention_mask"], decoding.repetition_penalty, numbers, decoding.temperature, decoding.top_p
-        )
-        tokens = self.network.generate(
-            **inputs,
-            logits_processor=[choice],
-            max_new_tokens=decoding.max_new_tokens,
-            do_sample=False,  # the choice leaves one token where it draws
-        )
-        width = inputs["input_ids"].shape[1]
-        return [self._words(row[width:].tolist()) for row in tokens]
+        if message.frames:
+            raise TrustvidError("frames in a later turn of a conversation; expected them in its first message alone")
+        chat = [
+            {"role": role, "content": [{"type": "text", "text": text}]}
+            for role, text in (("user", "-"), ("assistant", "-"), (message.role, message.text))
+        ]
+        ids = self.processor.apply_chat_template(
+            chat,
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            sanitize_control_tokens=True,
+            processor_kwargs={},
+        )["input_ids"][0].tolist()
+        ends = [place for place, token in enumerate(ids) if token in self.ends]
+        start = ends[-2]  # of the reply; the last one is the message's own
+        return list(ids[start + (after[-1] == ids[start]) :])
+
+    def session(self, buffers: Sequence[TokenBuffer]) -> Session:
+        """Answers these conversations side by side."""
+        return Session(self.network, self.processor.tokenizer.pad_token_id, self.ends, buffers)
 
     @torch.inference_mode()
     def logprobs(self, batch: Sequence[Tensors], replies: Sequence[Sequence[int]]) -> list[list[float]]:
         """Log-probability of every token of the given replies, each after its conversation and the tokens before it."""
         longer = [vlm_inputs.extended(*pair) for pair in zip(batch, replies, strict=True)]
-        inputs = self._on_device(vlm_inputs.joined(longer, self.processor.tokenizer.pad_token_id))
+        inputs = on_device(self.network, vlm_inputs.joined(longer, self.processor.tokenizer.pad_token_id))
         most = max(map(len, replies))
         logits = self.network(**inputs, use_cache=False, logits_to_keep=most + 1).logits
         known = logits[:, :-1].float().log_softmax(-1)
         chosen = known.gather(2, inputs["input_ids"][:, -most:, None])[..., 0].tolist() if most else [[] for _ in batch]
         return [row[most - len(reply) :] for row, reply in zip(chosen, replies, strict=True)]
 
-    def _on_device(self, tensors: Tensors) -> Tensors:
-        device, dtype = self.network.device, self.network.dtype
-        return {
-            name: value.to(device, dtype if name.startswith("pixel_values") else None)
-            for name, value in tensors.items()
-        }
 
-    def _words(self, tokens: list[int]) -> str:
-        ends = self.network.generation_config.eos_token_id
-        ends = set(ends) if isinstance(ends, list) else {ends}
-        end = next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
-        return self.processor.tokenizer.decode(tokens[:end], skip_special_tokens=True)
+_LOADED: dict[Weights, VisionLanguageModel] = {}
+
+
+def load_shared(weights: Weights, name: str) -> VisionLanguageModel:
+    """As :func:`load`, once in a process for equal weights: policy and tools that run one model share it."""
+    if weights not in _LOADED:
+        _LOADED[weights] = load(weights, name)
+    return _LOADED[weights]
 
 
 def load(weights: Weights, name: str) -> VisionLanguageModel:

@@ -2,50 +2,51 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
-from transformers import LogitsProcessor
+
+from trustvid.policy.vlm_settings import Decoding
 
 
-class SeededChoice(LogitsProcessor):
+class Chooser:
     """Repetition penalty, temperature, top-p and the draw, one number of each row's own for each of its tokens.
 
-    It hands back logits that leave one token (with draws), to be taken by greedy decoding. The generation of
-    transformers has one random stream for a whole batch, and its penalty also counts the padding before a short
-    prompt; both make a reply depend on what else is in the batch.
+    The generation of transformers has one random stream for a whole batch, and its penalty also counts the padding
+    before a short prompt; both make a reply depend on what else is in the batch.
 
     Args:
-        mask: [b, n] 1 where the prompt is, 0 where it is padding.
-        penalty: repetition penalty, 1 = off.
+        decoding: penalty, temperature and top_p.
         draws: float64 [b, most tokens] in [0, 1), or None: the likeliest token is taken.
-        temperature, top_p: as in :class:`~trustvid.policy.vlm_settings.Decoding`.
+        seen: bool [b, v] tokens that a conversation holds already (changed as replies grow); None without a penalty.
     """
 
-    def __init__(
-        self, mask: torch.Tensor, penalty: float, draws: torch.Tensor | None, temperature: float, top_p: float
-    ):
-        self.mask, self.penalty, self.draws = mask.bool(), penalty, draws
-        self.temperature, self.top_p = temperature, top_p
-        self._seen: torch.Tensor | None = None
+    def __init__(self, decoding: Decoding, draws: np.ndarray | None, seen: torch.Tensor | None):
+        self._decoding, self._seen = decoding, seen
+        self._draws = None if draws is None else torch.from_numpy(draws)
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Logits [b, v] after the tokens ``input_ids`` [b, n + tokens so far]."""
-        step = input_ids.shape[1] - self.mask.shape[1]
-        scores = scores.float()
-        if self.penalty != 1.0:
-            scores = self._penalised(input_ids, scores)
-        if self.draws is None:
-            return scores
-        chosen = choose(scores / self.temperature, self.top_p, self.draws[:, step])
-        return torch.full_like(scores, -torch.inf).scatter_(1, chosen[:, None], 0.0)
+    def __call__(self, step: int, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The token that follows in each row, and its log-probability at the temperature (before top-p).
 
-    def _penalised(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        if self._seen is None:
-            counts = torch.zeros(scores.shape, dtype=torch.int32, device=scores.device)
-            self._seen = counts.scatter_add_(1, input_ids, self.mask.int()) > 0
+        Args:
+            step: tokens of the reply so far.
+            logits: [b, v].
+
+        Returns:
+            int64 [b] and float32 [b].
+        """
+        logits = logits.float()
+        if self._seen is not None:
+            harder = torch.where(logits < 0, logits, logits / self._decoding.repetition_penalty)
+            harder = torch.where(logits < 0, logits * self._decoding.repetition_penalty, harder)
+            logits = torch.where(self._seen, harder, logits)
+        if self._draws is None:
+            chosen = logits.argmax(-1)
         else:
-            self._seen.scatter_(1, input_ids[:, -1:], True)
-        harder = torch.where(scores < 0, scores * self.penalty, scores / self.penalty)
-        return torch.where(self._seen, harder, scores)
+            logits = logits / self._decoding.temperature
+            chosen = choose(logits, self._decoding.top_p, self._draws[:, step])
+        if self._seen is not None:
+            self._seen.scatter_(1, chosen[:, None], True)
+        return chosen, logits.log_softmax(-1).gather(1, chosen[:, None])[:, 0]
 
 
 def choose(logits: torch.Tensor, top_p: float, draws: torch.Tensor) -> torch.Tensor:
