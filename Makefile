@@ -14,4 +14,6 @@ test: .venv/installed
 .venv/installed: requirements.txt pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt
+	# ByteTrack. It lists opencv-python, which would write over opencv-python-headless; all else it needs is there.
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps "trackers>=2.6,<2.7"
 	@touch $@

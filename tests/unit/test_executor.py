@@ -40,6 +40,8 @@ class Probe:
             for index, when, mean in zip(batch.indices, batch.times, means, strict=True)
             for label in ["thing" if not self.reads_query else query.text]
         ]
+        if self.span == "window":
+            return [[one for output in seen for one in output]]
         return seen if self.span == "frame" else seen[:-1]
 
     def summarise(self, observations: Sequence[Observation]) -> tuple[str, float]:
@@ -114,6 +116,76 @@ def test_pairs_come_from_dense_windows_and_share_the_cache(clip):
     assert wider.frames == tuple(range(8, 17))
     assert second.looked_at == [12, 13, 14, 15, 16]
     assert wider.observations[:4] == evidence.observations
+
+
+class Window(Probe):
+    """A tool that reports the first and the last frame of each window."""
+
+    def observe(self, batch: FrameBatch, query: SubQuery, words: Sequence[str]) -> list[list[Observation]]:
+        self.batches.append(batch.indices)
+        ends = {"end_frame": batch.indices[-1], "end_time": batch.times[-1]}
+        return [[Observation(batch.indices[0], batch.times[0], "action", "all", 0.5, values=ends)]]
+
+
+def test_a_window_is_given_whole_and_alone_and_has_one_key(clip):
+    cache, first, second = ToolCache.memory(), Window("window"), Window("window")
+    evidence = run(first, clip, [10], cache, window_s=0.4)
+    assert first.batches == [(8, 9, 10, 11, 12)] and evidence.frames == first.batches[0]
+    assert [(seen.frame, seen.values["end_frame"]) for seen in evidence.observations] == [(8, 12)]
+    more = run(second, clip, [14, 10, 10, 39], cache, window_s=0.4)
+    assert second.batches == [(12, 13, 14, 15, 16), (37, 38, 39)], "neither merged with others nor asked for again"
+    assert [seen.frame for seen in more.observations] == [8, 12, 37]
+    wider = Window("window")
+    run(wider, clip, [10], cache, window_s=0.6)
+    assert wider.batches == [tuple(range(7, 14))], "another window, another key"
+    touched = Window("window")
+    run(touched, Replaced(clip, key="glare"), [10], cache, window_s=0.4)
+    assert touched.batches == [(8, 9, 10, 11, 12)]
+
+
+def test_windows_hold_ten_frames_a_second_of_one_thinning():
+    fast = ArraySource(np.zeros((120, 8, 8, 3), np.uint8), fps=30)
+    tool = Window("window")
+    run(tool, fast, [44, 60, 118], window_s=1.0)
+    assert tool.batches == [
+        (30, 33, 36, 39, 42, 45, 48, 51, 54, 57),
+        (45, 48, 51, 54, 57, 60, 63, 66, 69, 72, 75),
+        (105, 108, 111, 114, 117),
+    ]
+    big = ArraySource(np.zeros((30, 1100, 1100, 3), np.uint8))
+    whole = Window("window")
+    run(whole, big, [15], window_s=2.0)
+    assert whole.batches == [tuple(range(5, 26))], "never cut, whatever its size"
+
+
+def test_what_overlapping_windows_see_alike_is_told_once_with_its_best_score(clip):
+    class Unsure(Probe):
+        def observe(self, batch, query, words):
+            (seen,) = super().observe(batch, query, words)
+            return [[replace(one, score=round(1 - 0.1 * place, 1)) for place, one in enumerate(seen)]]
+
+    seen = run(Unsure("window"), clip, [10, 12], window_s=0.4).observations
+    assert [(one.frame, one.score) for one in seen] == [
+        (8, 1.0), (9, 0.9), (10, 1.0), (11, 0.9), (12, 0.8), (13, 0.7), (14, 0.6),
+    ]  # fmt: skip
+
+
+def test_a_tool_may_ask_how_much_was_looked_at(clip):
+    class Counting(Probe):
+        def observe(self, batch, query, words):
+            return [
+                seen if index == 3 else []
+                for index, seen in zip(batch.indices, super().observe(batch, query, words), strict=True)
+            ]
+
+        def summarise_of(self, observations, looked_at):
+            return f"{len(observations)} of {looked_at}", len(observations) / looked_at
+
+    cache = ToolCache.memory()
+    assert (run(Counting(), clip, [1, 3], cache).result, run(Counting(), clip, [1, 2, 3, 4], cache).intrinsic) == (
+        "1 of 2",
+        0.25,
+    )
 
 
 def test_only_missing_frames_are_observed(clip, tmp_path):
@@ -252,6 +324,8 @@ def test_unknown_tool_and_no_frames(clip):
     assert executor.run("probe", QUERY, clip, []).error.kind == "no_frames"
     single = ArraySource(np.zeros((1, 12, 16, 3), np.uint8))
     assert run(Probe("pair"), single, [0]).error.kind == "no_frames"
+    alone = run(Probe("window"), single, [0]).error
+    assert (alone.kind, alone.message) == ("no_frames", "probe was given no windows of two frames or more")
 
 
 def test_video_errors_and_wrong_indices_are_not_the_tools(clip):

@@ -29,7 +29,7 @@ from trustvid.tools.pretrained.models import load
 from trustvid.tools.pretrained.open_vocabulary import distinct
 from trustvid.tools.pretrained.owlv2 import Owlv2
 from trustvid.tools.pretrained.phrases import object_phrases, with_article
-from trustvid.tools.pretrained.videomae import VideoMae, is_due
+from trustvid.tools.pretrained.videomae import VideoMae, spread
 from trustvid.video.reader import open_clip
 
 torch = pytest.importorskip("torch")
@@ -42,7 +42,7 @@ WORDS = ("WHERE", "PERSON", "TOWER", "RED")
 TOOLS: dict[str, Callable[..., Any]] = {
     "grounding_dino": lambda model, **more: GroundingDino(model, **{"min_score": 0.0, **more}),
     "owlv2": lambda model, **more: Owlv2(model, **{"min_score": 0.0, **more}),
-    "videomae": lambda model, **more: VideoMae(model, **{"min_score": 0.0, "every_s": 0.0, **more}),
+    "videomae": lambda model, **more: VideoMae(model, **{"min_score": 0.0, **more}),
     "clip_zero_shot": lambda model, **more: ClipZeroShot(model, **{"min_score": 0.0, **more}),
     "blip": lambda model, **more: Blip(model, **{"max_new_tokens": 6, **more}),
 }
@@ -55,6 +55,7 @@ GROUPS = {
 }
 DETECTORS = ("grounding_dino", "owlv2")
 every_backend = pytest.mark.parametrize("backend", list(TOOLS))
+every_batched = pytest.mark.parametrize("backend", [name for name in TOOLS if name != "videomae"])  # one clip at a time
 every_detector = pytest.mark.parametrize("backend", DETECTORS)
 
 # ---- tiny checkpoints ----------------------------------------------------------------------------------------------
@@ -167,19 +168,23 @@ BUILDERS = {
 }
 
 
+def save_checkpoints(names: Sequence[str], root: Path) -> dict[str, str]:
+    """Write tiny checkpoints into folders of ``root``; name → folder."""
+    torch.set_num_threads(1)
+    transformers.utils.logging.disable_progress_bar()
+    for name in names:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(7)
+            network, processor = BUILDERS[name]()
+        network.save_pretrained(root / name)
+        processor.save_pretrained(root / name)
+    return {name: str(root / name) for name in names}
+
+
 @pytest.fixture(scope="session")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Folder of a tiny checkpoint of each architecture, saved as the published ones are."""
-    torch.set_num_threads(1)
-    transformers.utils.logging.disable_progress_bar()
-    root = tmp_path_factory.mktemp("checkpoints")
-    for name, build in BUILDERS.items():
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(7)
-            network, processor = build()
-        network.save_pretrained(root / name)
-        processor.save_pretrained(root / name)
-    return {name: str(root / name) for name in BUILDERS}
+    return save_checkpoints(list(BUILDERS), tmp_path_factory.mktemp("checkpoints"))
 
 
 # ---- frames --------------------------------------------------------------------------------------------------------
@@ -247,16 +252,15 @@ def test_real_footage_gives_every_frame_its_own_output(backend, checkpoints, rea
     assert len(by_frame) >= 2 and len({str(seen) for seen in by_frame.values()}) >= 2
 
 
-@every_backend
+@every_batched
 def test_what_else_is_in_a_batch_does_not_count(backend, checkpoints):
     images = noise(7)
     tool = TOOLS[backend](checkpoints[backend], batch_size=3)
     together = tool.observe(batch(images), QUERY, WORDS)
-    width = 2 if tool.span == "pair" else 1
-    assert len(together) == len(images) + 1 - width
+    assert len(together) == len(images)
     one_by_one = TOOLS[backend](checkpoints[backend], batch_size=1)
     for t, output in enumerate(together):
-        (alone,) = one_by_one.observe(batch(images[t : t + width], t), QUERY, WORDS)
+        (alone,) = one_by_one.observe(batch(images[t : t + 1], t), QUERY, WORDS)
         same(output, alone)
     assert flat(together) == flat(
         TOOLS[backend](checkpoints[backend], batch_size=3).observe(batch(images), QUERY, WORDS)
@@ -342,12 +346,13 @@ def test_settings_hold_what_changes_the_output(backend, checkpoints, tmp_path):
         return fingerprint(make(**{"model": folder, **settings}), QUERY, WORDS)
 
     json.dumps(make(folder).settings())
-    assert key() == key(batch_size=2, device="cpu", offline=True), "no more than rounding"
+    size = {} if backend == "videomae" else {"batch_size": 2}
+    assert key() == key(device="cpu", offline=True, **size), "no more than rounding"
     changes = [{"dtype": "bfloat16"}, {"min_score": 0.5}, {"model": "a/b"}, {"model": "a/b", "revision": "v1"}]
     changes += {
         "grounding_dino": [{"max_objects": 3}, {"max_overlap": 0.1}, {"max_phrases": 2}],
         "owlv2": [{"max_objects": 3}, {"max_overlap": 0.1}, {"max_phrases": 2}],
-        "videomae": [{"every_s": 0.3}],
+        "videomae": [],
         "clip_zero_shot": [{"actions": ["a", "b"]}, {"template": "{}"}],
         "blip": [{"max_new_tokens": 3}],
     }[backend]
@@ -379,18 +384,18 @@ def test_tools_that_ask_for_the_same_model_share_it(backend, checkpoints):
 
 
 def test_all_faults_come_together():
-    wrong = {"model": "", "device": "gpu", "dtype": "int3", "min_score": 2, "batch_size": 0}
+    wrong = {"model": "", "device": "gpu", "dtype": "int3", "min_score": 2}
     more = {
-        "grounding_dino": {"max_objects": 0, "max_overlap": -1, "max_phrases": 0},
-        "owlv2": {"max_objects": 0, "max_overlap": -1, "max_phrases": 0},
-        "videomae": {"every_s": -1},
-        "clip_zero_shot": {"actions": ["one"], "template": "a photo"},
-        "blip": {"max_new_tokens": 0},
+        "grounding_dino": {"batch_size": 0, "max_objects": 0, "max_overlap": -1, "max_phrases": 0},
+        "owlv2": {"batch_size": 0, "max_objects": 0, "max_overlap": -1, "max_phrases": 0},
+        "videomae": {},
+        "clip_zero_shot": {"batch_size": 0, "actions": ["one"], "template": "a photo"},
+        "blip": {"batch_size": 0, "max_new_tokens": 0},
     }
     for backend, tool in TOOLS.items():
         with pytest.raises(ConfigError) as caught:
             tool(**wrong, **more[backend])
-        assert len(caught.value.faults) == 5 + len(more[backend]), caught.value.faults
+        assert len(caught.value.faults) == 4 + len(more[backend]), caught.value.faults
         assert all(fault.startswith(f"{GROUPS[backend]}.") for fault in caught.value.faults)
     for actions in (["a", "a"], ["a", ""], ["a", 3]):
         with pytest.raises(ConfigError, match=r"recognize_action\.actions="):
@@ -404,23 +409,24 @@ def test_every_config_builds_without_torch_and_names_its_published_model():
         "from trustvid.config.checking import build, _component_faults\n"
         "from omegaconf import OmegaConf\n"
         f"for backend, tool in {GROUPS!r}.items():\n"
-        "    config = OmegaConf.to_container(compose_config([f'tools/{tool}={backend}']), resolve=True)\n"
+        "    choice = [f'tools/{tool}={backend}', 'tool_device=cuda:3']\n"
+        "    config = OmegaConf.to_container(compose_config(choice), resolve=True)\n"
         "    node = config['tools'][tool]\n"
         "    assert not list(_component_faults('tool', node)), list(_component_faults('tool', node))\n"
         "    built = build(node)\n"
         "    default = type(built)()\n"
         "    assert built.settings() == default.settings(), (built.settings(), default.settings())\n"
-        "    print(built.name, built.checkpoint.model)\n"
+        "    print(built.name, built.checkpoint.model, built.checkpoint.device)\n"
         "print('LOADED', sorted({'torch', 'transformers', 'cv2', 'av'} & set(sys.modules)))\n"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == [
-        "detect_objects IDEA-Research/grounding-dino-tiny",
-        "detect_objects google/owlv2-base-patch16-ensemble",
-        "recognize_action MCG-NJU/videomae-base-finetuned-kinetics",
-        "recognize_action openai/clip-vit-base-patch32",
-        "caption_frame Salesforce/blip-image-captioning-base",
+        "detect_objects IDEA-Research/grounding-dino-tiny cuda:3",
+        "detect_objects google/owlv2-base-patch16-ensemble cuda:3",
+        "recognize_action MCG-NJU/videomae-base-finetuned-kinetics cuda:3",
+        "recognize_action openai/clip-vit-base-patch32 cuda:3",
+        "caption_frame Salesforce/blip-image-captioning-base cuda:3",
         "LOADED []",
     ]
 
@@ -550,6 +556,11 @@ def test_a_phrase_has_the_tokens_of_its_words_only():
         ("Find the car. Then find the car again!", ("CAR",), ("car",)),
         ("everything the tool can tell", (), ()),
         ("Where is the café, and the 3 bikes?", (), ("café", "bikes")),
+        ("How does the red car move past the tower?", (), ("red car", "tower")),
+        ("Does the dog cross the street, and does the car speed up or slow down?", (), ("dog", "street", "car")),
+        ("Track the motion of the white van over time.", (), ("white van",)),
+        ("How does the relative position of the bus change while the drone approaches it?", (), ("bus",)),
+        ("Which object appears first: the lamp, the sofa or the table?", (), ("lamp", "sofa", "table")),
         ("", ("A", "IN", "OX", "7UP", "VAN"), ("van",)),
         ("", (), ()),
         ("?!., 12 -- :)", (), ()),
@@ -575,30 +586,38 @@ def test_articles():
 # ---- actions and captions ------------------------------------------------------------------------------------------
 
 
-def test_videomae_sees_a_step_as_a_clip_of_its_two_frames(checkpoints):
-    images = noise(4, 48, 64)
+@pytest.mark.parametrize("count", [2, 7, 16, 21])
+def test_videomae_sees_a_window_as_a_clip_of_sixteen_frames(count, checkpoints):
+    images = noise(count, 48, 64)
     tool = TOOLS["videomae"](checkpoints["videomae"])
-    outputs = tool.observe(batch(images), QUERY, ())
+    ((seen,),) = tool.observe(batch(images, 30), QUERY, ())
     model = tool.load()
-    for t, (seen,) in enumerate(outputs):
-        inputs = model.processor([*[images[t]] * 8, *[images[t + 1]] * 8], return_tensors="pt")
-        with torch.inference_mode():
-            shares = model.network(**inputs).logits.softmax(-1)[0]
-        assert seen.score == pytest.approx(float(shares.max()), abs=1e-4)
-        assert seen.label == model.network.config.id2label[int(shares.argmax())]
-        assert seen.values == {"end_frame": t + 1, "end_time": (t + 1) / 10}
+    inputs = model.processor([images[place] for place in spread(count, 16)], return_tensors="pt")
+    with torch.inference_mode():
+        shares = model.network(**inputs).logits.softmax(-1)[0]
+    assert seen.score == pytest.approx(float(shares.max()), abs=1e-4)
+    assert seen.label == model.network.config.id2label[int(shares.argmax())]
+    assert (seen.frame, seen.time) == (30, 3.0)
+    assert seen.values == {"end_frame": 29 + count, "end_time": (29 + count) / 10}
 
 
-def test_videomae_classifies_at_times_that_depend_on_the_step_alone(checkpoints):
-    assert [is_due(i / 10, (i + 1) / 10, 0.5) for i in range(11)].count(True) == 3
-    tool = TOOLS["videomae"](checkpoints["videomae"], every_s=0.5)
-    images = noise(12)
-    outputs = tool.observe(batch(images), QUERY, ())
-    assert [t for t, seen in enumerate(outputs) if seen] == [0, 5, 10]
-    later = tool.observe(batch(images[4:8], 4), QUERY, ())
-    assert [t for t, seen in enumerate(later, 4) if seen] == [5]
-    tool.load = pytest.fail
-    assert tool.observe(batch(images[1:4], 1), QUERY, ()) == [[], []]
+@pytest.mark.parametrize("count", [1, 2, 5, 15, 16, 17, 21, 32, 61])
+def test_sixteen_instants_are_spread_evenly(count):
+    places = spread(count, 16)
+    assert len(places) == 16 and places == sorted(places)
+    assert places[0] <= count / 16 and places[-1] >= count - 1 - count / 16
+    repeats = [places.count(place) for place in range(count)]
+    assert max(repeats) - min(repeats) <= 1
+    assert spread(16, 16) == list(range(16))
+
+
+def test_videomae_has_one_output_for_each_window(checkpoints, tmp_path):
+    clip, cache = ArraySource(noise(60, 48, 64)), ToolCache(tmp_path)
+    evidence = run(TOOLS["videomae"](checkpoints["videomae"]), clip, [10, 12, 40], cache)
+    assert [(seen.frame, seen.values["end_frame"]) for seen in evidence.observations] == [(8, 12), (10, 14), (38, 42)]
+    again = TOOLS["videomae"](checkpoints["videomae"])
+    again.load = pytest.fail  # the windows of single frames are those of all together
+    assert run(again, clip, [12], cache).observations == evidence.observations[1:2]
 
 
 def test_clip_chooses_as_the_library_does(checkpoints):

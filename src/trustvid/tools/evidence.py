@@ -1,14 +1,15 @@
 """The evidence contract: what a tool sees, what it says, and what becomes of a failure.
 
-A *tool* turns pixels into :class:`Observation` s, frame by frame (or pair by pair), so that its outputs can be stored
-and shared by every question and method. The executor bundles the observations of one call into :class:`Evidence`.
+A *tool* turns pixels into :class:`Observation` s, frame by frame (or pair by pair, or window by window), so that its
+outputs can be stored and shared by every question and method. The executor bundles the observations of one call into
+:class:`Evidence`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class Observation:
     """One thing a tool saw in one frame (or between one frame and the next).
 
     Attributes:
-        frame: source index of the frame (for a pair: of its first frame).
+        frame: source index of the frame (for a pair or a window: of its first frame).
         time: seconds from the clip's start of that frame.
         kind: "object" (a labelled box), "text" (a word in a box), "motion" (of the camera, between two frames),
             "action" (what somebody does), "caption" (a sentence about the frame) or "quality" (measures).
@@ -133,18 +134,20 @@ class Tool(Protocol):
         name: one of ``TOOL_NAMES``.
         cost: relative cost of one call (Table 17).
         version: changes whenever the same pixels can give another output; part of the cache key.
-        span: "frame" (observations belong to single frames) or "pair" (to consecutive frames of a dense window).
+        span: "frame" (observations belong to single frames), "pair" (to consecutive frames of a dense window) or
+            "window" (to a whole dense window, which such a tool is given alone).
         reads_query: whether the sub-query changes the output (then it is part of the cache key).
     """
 
     name: str
     cost: float
     version: str
-    span: Literal["frame", "pair"]
+    span: Literal["frame", "pair", "window"]
     reads_query: bool
 
     def observe(self, batch: FrameBatch, query: SubQuery, words: Sequence[str]) -> list[list[Observation]]:
-        """Observations of each frame (span "frame": T lists), or of each step from t to t+1 ("pair": T-1 lists).
+        """Observations of each frame (span "frame": T lists), of each step from t to t+1 ("pair": T-1 lists), or of all
+        of them together ("window": one list).
 
         ``words`` are the words of question and options: a hint for tools with ``reads_query``; others ignore it.
         """
@@ -156,4 +159,13 @@ class Tool(Protocol):
 
     def settings(self) -> dict:
         """Everything configurable that can change the output, plain containers; part of the cache key."""
+        ...
+
+
+@runtime_checkable
+class CountingTool(Protocol):
+    """A tool whose c_intrinsic counts the frames it saw nothing in, too. The executor then asks this instead."""
+
+    def summarise_of(self, observations: Sequence[Observation], looked_at: int) -> tuple[str, float]:
+        """As :meth:`Tool.summarise`, of the observations in ``looked_at`` frames (pairs, windows)."""
         ...

@@ -16,15 +16,19 @@ from typing import TypeVar
 
 from trustvid.errors import TrustvidError
 from trustvid.tools.cache import ToolCache, fingerprint, output_key
-from trustvid.tools.evidence import Evidence, FrameBatch, Observation, SubQuery, Tool, ToolFailure
+from trustvid.tools.evidence import CountingTool, Evidence, FrameBatch, Observation, SubQuery, Tool, ToolFailure
 from trustvid.video.source import FrameSource
 
 # Pixels handed to a tool at once: bounds memory on large frames, and how long a call can run past its limit's check.
+# A window is never cut, whatever its size.
 _BATCH_BYTES = 48 * 2**20
 _BATCH_FRAMES = 32
 
+_CLOCK_S = 5e-4  # containers round times to the millisecond
+
 T = TypeVar("T")
-Unit = tuple[int, ...]  # the frame, or the two frames of a pair, that one output belongs to
+Unit = tuple[int, ...]  # the frame, the two frames of a pair, or the frames of a window, that one output belongs to
+_UNITS = {"frame": "frames", "pair": "pairs of frames", "window": "windows of two frames or more"}
 
 
 class _TimedOut(Exception):
@@ -56,7 +60,7 @@ class Executor:
         time_limit_s: wall-clock seconds of one call, model loading included. The caller gets control back then, even
             when the tool hangs: its thread is abandoned, and until it ends, later calls of that tool wait for it within
             their own limit.
-        max_fps: densest sampling inside the windows of tools with span "pair".
+        max_fps: densest sampling inside the windows of tools with span "pair" or "window".
         window_s: width in seconds of the window around each selected frame for such tools.
     """
 
@@ -87,7 +91,7 @@ class Executor:
             tool_name: one of ``tools``.
             sub_query: what is asked.
             clip: where frames come from.
-            frames: source indices, in any order; a tool with span "pair" sees dense windows around them.
+            frames: source indices, in any order; a tool with span "pair" or "window" sees dense windows around them.
             words: of question and options, for tools with ``reads_query``.
 
         Returns:
@@ -107,13 +111,12 @@ class Executor:
         units = self._units(tool, clip, frames)
         looked_at = tuple(sorted({frame for unit in units for frame in unit}))
         if not units:
-            wanted = "frames" if tool.span == "frame" else "pairs of frames"
-            failure = ToolFailure("no_frames", f"{tool_name} was given no {wanted}")
+            failure = ToolFailure("no_frames", f"{tool_name} was given no {_UNITS[tool.span]}")
             return _failed(sub_query, tool_name, tool.cost, looked_at, failure)
         call = _Call(tool_name, tool, sub_query, tuple(words), clip, time.monotonic() + self.time_limit_s)
         try:
             observations = self._observations(call, units)
-            result, intrinsic = self._in_time(call, lambda: tool.summarise(observations))
+            result, intrinsic = self._in_time(call, lambda: _summary(tool, observations, len(units)))
         except _TimedOut:
             failure = ToolFailure("timeout", f"{tool_name} was not done within {self.time_limit_s:g} s")
             return _failed(sub_query, tool_name, tool.cost, looked_at, failure)
@@ -126,7 +129,13 @@ class Executor:
         )
 
     def _units(self, tool: Tool, clip: FrameSource, frames: Sequence[int]) -> list[Unit]:
-        """What the tool is to look at, rising and without repeats."""
+        """What the tool is to look at, rising and without repeats.
+
+        Windows that overlap are one to a tool of pairs, whose outputs rest on two frames. A tool of windows gets that
+        of each frame by itself: then an output, and its key, do not depend on what else was selected. All its windows
+        take their frames from one thinning of the clip, so that those which overlap see the same ones; the selected
+        frame need not be among them, but one less than 1/max_fps away is.
+        """
         chosen = sorted({int(frame) for frame in frames})
         if chosen and not (chosen[0] >= 0 and chosen[-1] < clip.n_frames):
             raise IndexError(f"frames {chosen[0]}–{chosen[-1]} of {clip.video_id}, which has 0–{clip.n_frames - 1}")
@@ -134,6 +143,12 @@ class Executor:
             return [(frame,) for frame in chosen]
         from trustvid.video.sampling import dense_windows
 
+        if tool.span == "window":
+            times = clip.timestamps
+            thinned = dense_windows(times, [0], self.max_fps, window_s=2 * float(times[-1]) + 1)[0]
+            reach = self.window_s / 2 + _CLOCK_S
+            found = {tuple(k for k in thinned if abs(times[k] - times[frame]) <= reach) for frame in chosen}
+            return sorted(window for window in found if len(window) > 1)
         windows = dense_windows(clip.timestamps, chosen, self.max_fps, self.window_s)
         return sorted({pair for window in windows for pair in pairwise(window)})
 
@@ -143,13 +158,15 @@ class Executor:
         found = self.cache.get_many(call.clip.digest, list(keys.values())) if self.cache else {}
         outputs = {unit: found[key] for unit, key in keys.items() if key in found}
         missing = [unit for unit in units if unit not in outputs]
-        for batch in _batches(missing, call.clip):
+        for batch in _batches(missing, call.tool, call.clip):
             computed = self._compute(call, batch)
             outputs.update(computed)
             if self.cache:
                 entries = {keys[unit]: (_note(call.tool, unit), seen) for unit, seen in computed.items()}
                 self.cache.put_many(call.clip.digest, entries)
         everything = [seen for unit in units for seen in outputs[unit]]
+        if call.tool.span == "window":
+            everything = _once(everything)
         return tuple(sorted(everything, key=lambda seen: (seen.frame, seen.kind, seen.label, seen.box or ())))
 
     def _keys(self, call: _Call, units: Sequence[Unit]) -> dict[Unit, str]:
@@ -201,8 +218,13 @@ class Executor:
         return value
 
 
-def _batches(units: Sequence[Unit], clip: FrameSource) -> list[list[Unit]]:
-    """Units in batches of bounded memory; a batch of pairs is a chain, each starting where the one before ended."""
+def _batches(units: Sequence[Unit], tool: Tool, clip: FrameSource) -> list[list[Unit]]:
+    """Units in batches of bounded memory; a batch of pairs is a chain, each starting where the one before ended.
+
+    Windows are a batch each.
+    """
+    if tool.span == "window":
+        return [[unit] for unit in units]
     size = max(1, min(_BATCH_FRAMES, _BATCH_BYTES // max(1, clip.width * clip.height * 3)))
     batches: list[list[Unit]] = []
     for unit in units:
@@ -214,8 +236,23 @@ def _batches(units: Sequence[Unit], clip: FrameSource) -> list[list[Unit]]:
     return batches
 
 
+def _once(observations: Sequence[Observation]) -> list[Observation]:
+    """Without what several overlapping windows saw alike: of these, the one with the best score."""
+    best: dict[tuple, Observation] = {}
+    for seen in sorted(observations, key=lambda seen: -seen.score):
+        best.setdefault((seen.kind, seen.frame, seen.values.get("end_frame"), seen.label, seen.box), seen)
+    return list(best.values())
+
+
+def _summary(tool: Tool, observations: Sequence[Observation], looked_at: int) -> tuple[str, float]:
+    if isinstance(tool, CountingTool):
+        return tool.summarise_of(observations, looked_at)
+    return tool.summarise(observations)
+
+
 def _note(tool: Tool, unit: Unit) -> str:
-    return f"{tool.name} {'-'.join(map(str, unit))}"
+    frames = unit if len(unit) < 3 else (unit[0], unit[-1])
+    return f"{tool.name} {'-'.join(map(str, frames))}"
 
 
 def _failed(query: SubQuery, tool: str, cost: float, frames: tuple[int, ...], failure: ToolFailure) -> Evidence:

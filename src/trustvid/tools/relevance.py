@@ -1,8 +1,16 @@
 """Relevance of frames to a question, sim(φ(f), ψ(q)) of Eq. 3: what a selection may weigh besides reliability.
 
 Estimators (config group ``relevance``) share one method, ``relevance(clip, indices, question, words, executor)``, which
-gives one value in [0, 1] for each frame. Those that read pixels do so through the executor's tool cache, so that all
+gives one value in [0, 1] for each frame. Those that ask tools do so through the executor's tool cache, so that all
 questions and methods share what was seen; they keep no executor, cache or clip themselves.
+
+What a model says becomes relevance by a scale. It decides whether θ_sim = .30 of Eq. 3 means anything:
+
+- "quantile", rank within the clip: discards the least relevant 30 % of the profiled frames (19 of 64), whatever the
+  model's values are: fewer only where frames tie, but also where no frame, or every frame, is about the question.
+- "cosine_shift", (cos + 1) / 2: never discards, see :func:`cosine_shift`.
+- "probability", what the model itself calls its probability: discards none, some or all, by the clip and the question;
+  where all are discarded, selection keeps the best ``k_min`` of them. No share is promised.
 """
 
 from __future__ import annotations
@@ -13,39 +21,20 @@ from difflib import SequenceMatcher
 import numpy as np
 
 from trustvid.errors import ConfigError, TrustvidError
+from trustvid.reliability.selection import quantile
 from trustvid.tools.evidence import TOOL_NAMES, Observation, SubQuery
 from trustvid.tools.executor import Executor
 from trustvid.tools.pretrained.phrases import object_phrases
 from trustvid.video.source import FrameSource
 
-SCALES = ("quantile", "shift")
 SAME_WORD = 0.7  # least similarity of a reading to a word of the question to count as that word: OCR drops letters
 INHERITED = 0.5  # share of a sighting that frames around it get; readings score 0.5 or more, so that they stay ahead
 
 
-def quantile(similarity: np.ndarray) -> np.ndarray:
-    """Rank within the clip: 0 for the least similar frame, 1 for the most similar.
-
-    A threshold on it binds whatever the model's similarities are: θ_sim = .30 discards the least relevant 30 % of the
-    frames. Frames of equal similarity (to 1e-4) share the best of their ranks, so what tells no frames apart discards
-    none: equal similarity throughout is 1 throughout.
-
-    Args:
-        similarity: [n], of any range.
-
-    >>> quantile(np.array([0.21, 0.19, 0.24, 0.19, 0.30])).tolist()
-    [0.5, 0.25, 0.75, 0.25, 1.0]
-    """
-    values = np.round(similarity, 4)
-    if len(values) < 2:
-        return np.ones(len(values))
-    not_above = np.searchsorted(np.sort(values), values, side="right")
-    return (not_above - 1) / (len(values) - 1)
-
-
-def shift(cosine: np.ndarray) -> np.ndarray:
-    """(cos + 1) / 2, as in the paper. A threshold of .30 on it means cos ≥ −.4, and cosines of image and text lie near
-    .2 (CLIP) or .1 (SigLIP 2): it never discards a frame, and hardly orders them. For comparison with the paper.
+def cosine_shift(cosine: np.ndarray) -> np.ndarray:
+    """(cos + 1) / 2, as in the paper's release. A threshold of .30 on it means cos ≥ −.4, and cosines of image and text
+    lie near .2 (CLIP) or .1 (SigLIP 2): it never discards a frame, and hardly orders them. For comparison with the
+    paper, and for a selection that sets its threshold by rank (``theta_sim_on: rank``).
 
     Args:
         cosine: [n] in [-1, 1].

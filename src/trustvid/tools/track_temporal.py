@@ -9,14 +9,13 @@ from trustvid.errors import ConfigError
 from trustvid.tools.detect_objects import DetectObjects
 from trustvid.tools.evidence import FrameBatch, Observation, SubQuery
 from trustvid.tools.motion import describe_motion, merge_motion, motion_faults
-from trustvid.tools.tracks import Track, link_tracks
+from trustvid.tools.tracks import Track, link_tracks, step_observation
 
 if TYPE_CHECKING:
     from trustvid.tools.vision.boxmotion import BoxStep, CameraStep, Spot
 
 # Rates are per second; steps without a usable duration count as this long.
 _FALLBACK_STEP_S = 0.1
-_UNCONFIRMED_SCORE = 0.6  # of a match that no track inside the box bears out
 _TOLD_TRACKS = 8
 _MIN_TOLD_STEPS = 2  # a thing found again only once is told when there is nothing better
 # Shares of the frame: thirds by the centre of a box, and how near the border a thing comes in or goes out.
@@ -96,7 +95,10 @@ class TrackTemporal:
         outputs = []
         for t in range(len(greys) - 1):
             steps = follower.steps(greys[t], greys[t + 1], spots[t], spots[t + 1])
-            things = [_thing(batch, t, step, found[t][step.first], found[t + 1][step.second]) for step in steps]
+            things = [
+                step_observation(found[t][step.first], found[t + 1][step.second], step.overlap, step.confirmed)
+                for step in steps
+            ]
             motion = self._motion(batch, t, steps, follower.camera(steps))
             outputs.append([*things, motion] if motion else things)
         return outputs
@@ -169,29 +171,6 @@ def _spot(seen: Observation, width: int, height: int) -> Spot:
     x0, y0, x1, y1 = seen.box
     cut = frozenset(name.removeprefix("clipped_") for name in seen.values if name.startswith("clipped_"))
     return Spot(seen.label, (x0 * width, y0 * height, x1 * width, y1 * height), cut)
-
-
-def _thing(batch: FrameBatch, t: int, step: BoxStep, seen: Observation, later: Observation) -> Observation:
-    """The observation of one matched box."""
-    (ax0, ay0, ax1, ay1), (bx0, by0, bx1, by1) = seen.box, later.box
-    growth = ((bx1 - bx0) * (by1 - by0) / ((ax1 - ax0) * (ay1 - ay0))) ** 0.5 - 1
-    return Observation(
-        frame=seen.frame,
-        time=seen.time,
-        kind="object",
-        label=seen.label,
-        score=round(step.overlap * (1.0 if step.confirmed else _UNCONFIRMED_SCORE), 4),
-        box=seen.box,
-        values={
-            "dx": round((bx0 + bx1 - ax0 - ax1) / 2, 5),
-            "dy": round((by0 + by1 - ay0 - ay1) / 2, 5),
-            "growth": round(growth, 5),
-            "overlap": round(step.overlap, 4),
-            "confirmed": float(step.confirmed),
-            "end_frame": batch.indices[t + 1],
-            "end_time": batch.times[t + 1],
-        },
-    )
 
 
 def _phrase(track: Track, first: float, last: float) -> str:

@@ -9,6 +9,7 @@ from trustvid.tools.evidence import Observation
 from trustvid.tools.vision.boxes import Box
 from trustvid.tools.vision.colour import overlap_share
 
+_UNCONFIRMED_SCORE = 0.6  # of a match that nothing but its place bears out
 _SAME_BOX = 0.3  # IoU of where a step ends and where the next one starts
 # A thing missed this long (seconds), and moved this far (share of the frame), is still the same.
 _MAX_GAP_S, _MAX_JUMP = 0.5, 0.15
@@ -33,6 +34,35 @@ class Track:
     last: Box
     overlap: float
     steps: int
+
+
+def step_observation(seen: Observation, later: Observation, overlap: float, confirmed: bool) -> Observation:
+    """The observation of a box that was found again.
+
+    Args:
+        seen, later: the box (kind "object") in both frames.
+        overlap: IoU of ``later`` with the box that was expected there, 0–1.
+        confirmed: whether something beyond its place bears the match out.
+    """
+    (ax0, ay0, ax1, ay1), (bx0, by0, bx1, by1) = seen.box, later.box
+    growth = ((bx1 - bx0) * (by1 - by0) / ((ax1 - ax0) * (ay1 - ay0))) ** 0.5 - 1
+    return Observation(
+        frame=seen.frame,
+        time=seen.time,
+        kind="object",
+        label=seen.label,
+        score=round(overlap * (1.0 if confirmed else _UNCONFIRMED_SCORE), 4),
+        box=seen.box,
+        values={
+            "dx": round((bx0 + bx1 - ax0 - ax1) / 2, 5),
+            "dy": round((by0 + by1 - ay0 - ay1) / 2, 5),
+            "growth": round(growth, 5),
+            "overlap": round(overlap, 4),
+            "confirmed": float(confirmed),
+            "end_frame": later.frame,
+            "end_time": later.time,
+        },
+    )
 
 
 def link_tracks(observations: Sequence[Observation]) -> list[Track]:

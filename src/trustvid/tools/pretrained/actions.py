@@ -12,13 +12,11 @@ INSTEAD = "tools/recognize_action=embedded, which needs no weights"
 _LISTED_ACTIONS = 8
 
 
-def action_faults(checkpoint: Checkpoint, min_score: float, batch_size: int) -> Iterator[str]:
+def action_faults(checkpoint: Checkpoint, min_score: float) -> Iterator[str]:
     """What is wrong with the settings that action classifiers share."""
     yield from checkpoint.faults("recognize_action")
     if not 0 <= min_score <= 1:
         yield f"recognize_action.min_score={min_score!r}: expected 0–1"
-    if batch_size < 1:
-        yield f"recognize_action.batch_size={batch_size!r}: expected at least 1"
 
 
 def describe_actions(observations: Sequence[Observation]) -> tuple[str, float]:

@@ -57,15 +57,15 @@ class Checkpoint:
         return {
             "model": Path(self.model).name if self.is_folder else self.model,
             "revision": None if self.is_folder else self.revision,
-            "weights": _folder_digest(Path(self.model)) if self.is_folder else _commit(self.model, self.revision),
+            "weights": contents_digest(Path(self.model)) if self.is_folder else _commit(self.model, self.revision),
             "dtype": self.dtype,
             "transformers": _transformers_release(),
         }
 
 
-def _folder_digest(folder: Path) -> str | None:
-    """A digest of all files of a folder; None where there is none."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+def contents_digest(place: Path) -> str | None:
+    """A digest of all files of a folder, or of a single file; None where there is none."""
+    files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     if not files:
         return None
     stats = [path.stat() for path in files]

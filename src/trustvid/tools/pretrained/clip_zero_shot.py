@@ -60,7 +60,9 @@ class ClipZeroShot:
         batch_size: int = 16,
     ):
         self.checkpoint = Checkpoint(model, revision, device, dtype, offline)
-        faults = list(action_faults(self.checkpoint, min_score, batch_size))
+        faults = list(action_faults(self.checkpoint, min_score))
+        if batch_size < 1:
+            faults.append(f"recognize_action.batch_size={batch_size!r}: expected at least 1")
         if not all(isinstance(action, str) and action.strip() for action in actions):
             faults.append(f"recognize_action.actions={list(actions)!r}: expected phrases")
         elif len(set(actions)) < max(2, len(actions)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from trustvid.tools.evidence import FrameBatch, Observation, SubQuery
 from trustvid.tools.executor import Executor
 from trustvid.tools.pretrained.checkpoint import Checkpoint
 from trustvid.tools.pretrained.models import Architecture, Loaded, load
-from trustvid.tools.relevance import SCALES, quantile, shift
+from trustvid.tools.relevance import cosine_shift, quantile
 from trustvid.video.source import FrameSource
 
 INSTEAD = "relevance=lexical, which needs no weights"
@@ -31,8 +32,9 @@ class ImageText(ABC):
 
     Args:
         checkpoint: the weights.
-        scale: "quantile" (:func:`~trustvid.tools.relevance.quantile`, thresholds bind) or "shift" (the paper's
-            (cos + 1) / 2, thresholds do not).
+        scale: one of the model's ``scales``: "quantile" (rank within the clip, thresholds bind), "cosine_shift" (the
+            paper's (cos + 1) / 2, they do not) or "probability" (the model's own, SigLIP alone has it); see
+            :mod:`trustvid.tools.relevance`.
         batch_size: frames that go through the network together.
 
     Raises:
@@ -44,12 +46,14 @@ class ImageText(ABC):
     version = "1"
     span = "frame"
     reads_query = False
+    scales: tuple[str, ...] = ("quantile", "cosine_shift")
     architecture: Architecture
 
     def __init__(self, checkpoint: Checkpoint, scale: str, batch_size: int):
         faults = list(checkpoint.faults("relevance"))
-        if scale not in SCALES:
-            faults.append(f"relevance.scale={scale!r} is unknown; known: {', '.join(SCALES)}")
+        if scale not in self.scales:
+            known = ", ".join(self.scales)
+            faults.append(f"relevance.scale={scale!r} is unknown to {type(self).__name__}; known: {known}")
         if batch_size < 1:
             faults.append(f"relevance.batch_size={batch_size!r}: expected at least 1")
         if faults:
@@ -82,7 +86,11 @@ class ImageText(ABC):
             raise TrustvidError(f"{clip.video_id}: relevance of frames: {evidence.error.message}")
         features = {seen.frame: unpacked(seen.label) for seen in evidence.observations}
         cosine = np.stack([features[int(index)] for index in indices]) @ text
-        return quantile(cosine) if self.scale == "quantile" else shift(cosine)
+        return self._scaled(cosine)
+
+    def _scaled(self, cosine: np.ndarray) -> np.ndarray:
+        """[n] in [0, 1] by ``scale``."""
+        return quantile(cosine) if self.scale == "quantile" else cosine_shift(cosine)
 
     def _text_feature(self, question: str) -> np.ndarray:
         """[d] unit vector."""
@@ -124,6 +132,8 @@ class ImageText(ABC):
 class Clip(ImageText):
     """CLIP (Radford et al., arXiv 2103.00020), the encoder that the paper cites. Texts up to 77 tokens.
 
+    It only ever learnt which of several texts fits an image best, so it has no probability for a single pair.
+
     Args:
         model, revision, device, dtype, offline: see :class:`~trustvid.tools.pretrained.checkpoint.Checkpoint`.
         scale, batch_size: see :class:`ImageText`.
@@ -151,13 +161,16 @@ class Clip(ImageText):
 class Siglip2(ImageText):
     """SigLIP 2 (Tschannen et al., arXiv 2502.14786), checkpoints of fixed resolution. Texts up to 64 tokens.
 
-    It was trained on lower-case text filled up to the full length, and the filling is not masked.
+    It was trained on lower-case text filled up to the full length, and the filling is not masked. It learnt for each
+    pair whether it belongs together: its probability is σ(t · cos + b), t and b of the checkpoint. Those pairs were
+    captions, and a question is none: expect low values, all of them below θ_sim where nothing of it is to be seen.
 
     Args:
         model, revision, device, dtype, offline: see :class:`~trustvid.tools.pretrained.checkpoint.Checkpoint`.
         scale, batch_size: see :class:`ImageText`.
     """
 
+    scales = ("quantile", "cosine_shift", "probability")
     architecture = Architecture("SiglipModel", "SiglipProcessor", INSTEAD)
 
     def __init__(
@@ -182,6 +195,13 @@ class Siglip2(ImageText):
             return_attention_mask=False,
             return_tensors="pt",
         )
+
+    def _scaled(self, cosine: np.ndarray) -> np.ndarray:
+        if self.scale != "probability":
+            return super()._scaled(cosine)
+        network = self.load().network
+        logit = math.exp(network.logit_scale.item()) * cosine + network.logit_bias.item()
+        return 1.0 / (1.0 + np.exp(-logit))
 
 
 def packed(feature: np.ndarray) -> str:

@@ -40,7 +40,7 @@ class OpenVocabulary(ABC):
 
     name = "detect_objects"
     cost = 0.50  # paper Table 17
-    version = "1"
+    version = "2"
     span = "frame"
     reads_query = True
     backend: str

@@ -34,6 +34,10 @@ _STOPS = frozenset(
     colors colour colours size shape object objects thing things item items anything everything something nothing
     question option options word words text tool question's relative respect currently now still already whether drone
     crossing crosses parked
+    past track tracking tracked motion motions movement movements trajectory speed speeds slow slows slowly fast faster
+    quickly travel travels travelling traveling approach approaches approaching approached cross crossed overtake
+    overtakes overtaking stay stays staying remain remains remaining change changes changing changed getting rotate
+    rotates rotating accelerate accelerates decelerate decelerates beginning throughout whole entire longer
     """.split()  # noqa: SIM905 (words, not code)
 )
 # Words that say how a thing is: part of a phrase, never one by themselves.

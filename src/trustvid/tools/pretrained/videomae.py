@@ -1,9 +1,10 @@
-"""recognize_action by VideoMAE: the likeliest action class of a step between two frames."""
+"""recognize_action by VideoMAE: the likeliest action class of each dense window."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from trustvid.errors import ConfigError
 from trustvid.tools.evidence import FrameBatch, Observation, SubQuery
@@ -11,27 +12,23 @@ from trustvid.tools.pretrained.actions import INSTEAD, action_faults, describe_a
 from trustvid.tools.pretrained.checkpoint import Checkpoint
 from trustvid.tools.pretrained.models import Architecture, Loaded, load
 
-if TYPE_CHECKING:
-    import torch
-
 
 class VideoMae:
     """VideoMAE (Tong et al., arXiv 2203.12602) with the head of its checkpoint (Kinetics-400 by default).
 
-    The network classifies a clip of 16 frames, and a tool's outputs are stored step by step: an output may rest on the
-    two frames of its step alone, or what a call reports would depend on which calls came before it. So the clip of a
-    step is the step, sampled at 16 instants: the first frame for its first half, the second for its second. That is
-    less motion than the network was trained on (16 frames over two seconds); the sentence of a call joins all steps.
+    The network classifies clips of 16 frames; it was trained on 16 frames spread over two seconds, which is the width
+    of a window unless the run says otherwise (``window_s``). The frames of a window (up to ten a second) are brought to
+    16 by :func:`spread`: of more, an even choice; of fewer, each is repeated equally often, give or take one.
 
-    Observations: kind "action", label = the class, score = its softmax probability, values ``end_frame`` and
-    ``end_time``. Nothing is told of the camera's motion.
+    A window is one clip and is given to the tool alone, so there is no batch size: what goes through the network at a
+    time does not grow with the number of windows.
+
+    Observations: kind "action", label = the class, score = its softmax probability, frame and time = the window's
+    first, values ``end_frame`` and ``end_time`` = its last. Nothing is told of the camera's motion.
 
     Args:
         model, revision, device, dtype, offline: see :class:`~trustvid.tools.pretrained.checkpoint.Checkpoint`.
-        every_s: one classification for each stretch of this many seconds, 0 = for every step: of the steps, those in
-            which a multiple of ``every_s`` falls. It depends on the step's own times, not on what else is asked.
         min_score: actions with a lower probability are not told, 0–1.
-        batch_size: steps that go through the network together.
 
     Raises:
         ConfigError: settings are wrong, all faults at once.
@@ -39,8 +36,8 @@ class VideoMae:
 
     name = "recognize_action"
     cost = 0.60  # paper Table 17
-    version = "1"
-    span = "pair"
+    version = "2"
+    span = "window"
     reads_query = False
     architecture = Architecture("VideoMAEForVideoClassification", "VideoMAEImageProcessor", INSTEAD)
 
@@ -51,17 +48,13 @@ class VideoMae:
         device: str = "auto",
         dtype: str = "auto",
         offline: bool = False,
-        every_s: float = 0.5,
         min_score: float = 0.2,
-        batch_size: int = 4,
     ):
         self.checkpoint = Checkpoint(model, revision, device, dtype, offline)
-        faults = list(action_faults(self.checkpoint, min_score, batch_size))
-        if not every_s >= 0:
-            faults.append(f"recognize_action.every_s={every_s!r}: expected seconds, or 0 for every step")
+        faults = list(action_faults(self.checkpoint, min_score))
         if faults:
             raise ConfigError(faults)
-        self.every_s, self.min_score, self.batch_size = float(every_s), float(min_score), int(batch_size)
+        self.min_score = float(min_score)
 
     def load(self) -> Loaded:
         """The model, in memory from the first call on.
@@ -72,24 +65,21 @@ class VideoMae:
         return load(self.checkpoint, self.architecture)
 
     def observe(self, batch: FrameBatch, query: SubQuery, words: Sequence[str]) -> list[list[Observation]]:
-        """At most one observation for each step from one frame of the batch to the next."""
-        outputs: list[list[Observation]] = [[] for _ in batch.indices[1:]]
-        wanted = [t for t in range(len(outputs)) if is_due(batch.times[t], batch.times[t + 1], self.every_s)]
-        if not wanted:
-            return outputs
+        """At most one observation, of the whole window."""
         model = self.load()
-        for start in range(0, len(wanted), self.batch_size):
-            steps = wanted[start : start + self.batch_size]
-            with model.in_use():
-                logits = model.network(pixel_values=_clips(model, batch, steps)).logits
-                best = logits.float().softmax(-1).max(-1)
-            for t, score, place in zip(steps, best.values.tolist(), best.indices.tolist(), strict=True):
-                if score >= self.min_score:
-                    label = str(model.network.config.id2label[place])
-                    ends = {"end_frame": batch.indices[t + 1], "end_time": batch.times[t + 1]}
-                    seen = Observation(batch.indices[t], batch.times[t], "action", label, round(score, 4), values=ends)
-                    outputs[t].append(seen)
-        return outputs
+        places = spread(len(batch.images), model.network.config.num_frames)
+        used = sorted(set(places))
+        with model.in_use():
+            pixels = model.pixels([[batch.images[place] for place in used]], model.processor)[0]
+            clip = pixels[[used.index(place) for place in places]]
+            shares = model.network(pixel_values=clip[None]).logits.float().softmax(-1)[0]
+            best = int(shares.argmax())
+            score = float(shares[best])
+        if score < self.min_score:
+            return [[]]
+        label = str(model.network.config.id2label[best])
+        ends = {"end_frame": batch.indices[-1], "end_time": batch.times[-1]}
+        return [[Observation(batch.indices[0], batch.times[0], "action", label, round(score, 4), values=ends)]]
 
     def summarise(self, observations: Sequence[Observation]) -> tuple[str, float]:
         """The actions by first sight, and the mean top-1 probability."""
@@ -97,29 +87,15 @@ class VideoMae:
 
     def settings(self) -> dict:
         """All constructor arguments that matter to the output, and which weights they are."""
-        return {
-            "backend": "videomae",
-            **self.checkpoint.settings(),
-            "every_s": self.every_s,
-            "min_score": self.min_score,
-        }
+        return {"backend": "videomae", **self.checkpoint.settings(), "min_score": self.min_score}
 
 
-def is_due(start: float, end: float, every_s: float) -> bool:
-    """Whether a multiple of ``every_s`` lies in [start, end) seconds; always where ``every_s`` is 0.
+def spread(n_frames: int, count: int) -> list[int]:
+    """Places of ``count`` instants of a clip among ``n_frames`` frames, evenly: the middles of ``count`` equal parts.
 
-    >>> is_due(0.0, 0.1, 0.5), is_due(0.4, 0.5, 0.5), is_due(0.46, 0.56, 0.5), is_due(0.3, 0.4, 0)
-    (True, False, True, True)
+    >>> spread(21, 16)
+    [0, 1, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 19, 20]
+    >>> spread(3, 16)
+    [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2]
     """
-    return every_s == 0 or -(-start // every_s) * every_s < end
-
-
-def _clips(model: Loaded, batch: FrameBatch, steps: Sequence[int]) -> torch.Tensor:
-    """Input tensor [steps, frames, 3, H, W]: each step as a clip of as many frames as the network takes."""
-    import torch
-
-    used = sorted({frame for t in steps for frame in (t, t + 1)})
-    pixels = model.pixels([[batch.images[frame] for frame in used]], model.processor)[0]
-    count = model.network.config.num_frames
-    places = [[used.index(t)] * (count - count // 2) + [used.index(t + 1)] * (count // 2) for t in steps]
-    return pixels[torch.tensor(places, device=pixels.device)]
+    return np.floor((np.arange(count) + 0.5) * n_frames / count).astype(int).tolist()

@@ -1,0 +1,1 @@
+"""Tools that show frames to a vision-language policy."""
