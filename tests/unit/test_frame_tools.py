@@ -43,3 +43,27 @@ def test_a_small_pool_gives_what_it_has_and_an_empty_one_nothing():
     profile = profile_of([0.5, 0.6, 0.7])
     assert frame_tools.retrieved(profile, (0, 4)).frames == (2,)
     assert frame_tools.retrieved(profile, (0, 2, 4)) is None
+
+
+def test_relevance_makes_mean_s_of_a_selection():
+    profile = profile_of([0.9, 0.2, 0.4, 0.8])
+    relevance = np.array([0.5, 1.0, 1.0, 0.25])
+    call = frame_tools.selected(profile, (0, 6), relevance)
+    assert call.confidence == pytest.approx((0.9 * 0.5 + 0.8 * 0.25) / 2)
+    assert call.result == "2 of 4 profiled frames, mean reliability × relevance 0.33"
+    assert frame_tools.relevance_of(profile, relevance, (0, 3, 6)) == (0.5, 1.0, 0.25), "3 lies nearest to 2"
+    assert frame_tools.relevance_of(profile, None, (0, 6)) == () == frame_tools.relevance_of(profile, relevance, ())
+    assert frame_tools.selected(profile, (), relevance).confidence == 0.0
+
+
+def test_the_pool_is_ranked_by_reliability_times_relevance():
+    profile = profile_of([0.9, 0.3, 0.8, 0.2, 0.7, 0.6, 0.9, 0.1])
+    relevance = np.array([1.0, 1.0, 0.1, 1.0, 1.0, 0.2, 1.0, 1.0])
+    call = frame_tools.retrieved(profile, (0, 12), relevance)
+    # s of the pool: .30 .08 .20 .70 .12 .10; to tenths 4, 10 and 14 are alike, and alike in distance: the earliest
+    assert call.frames == (2, 4, 6, 8) and call.confidence == pytest.approx((0.3 + 0.1 + 0.2 + 0.7) / 4)
+    assert call.result == "frames 2 4 6 8 of a pool of 6, mean reliability × relevance 0.33"
+    alike = frame_tools.retrieved(profile, (0, 12), np.ones(8))
+    plain = frame_tools.retrieved(profile, (0, 12))
+    assert (alike.frames, alike.confidence) == (plain.frames, plain.confidence) == ((2, 4, 8, 10), plain.confidence)
+    assert frame_tools.retrieved(profile, tuple(range(0, 16, 2)), relevance) is None

@@ -6,6 +6,7 @@ pytest tests/unit/test_relevance.py -q
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,19 +16,21 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from tests.unit.fakes import ArraySource
+from trustvid.agent.driving import drive
 from trustvid.agent.method import Method, Question, View
-from trustvid.agent.pipeline import Pipeline, drive
+from trustvid.agent.pipeline import Pipeline
 from trustvid.agent.prompting import Prompts
 from trustvid.agent.routing import Fixed
 from trustvid.agent.synthesis import Uniform as UniformSynthesis
 from trustvid.agent.synthesis import words_of
+from trustvid.agent.trajectory import Trajectory
 from trustvid.config.checking import build, check
 from trustvid.config.compose import compose_config, group_options
 from trustvid.config.schema import EvaluateConfig
 from trustvid.errors import ConfigError, TrustvidError
 from trustvid.policy.scripted import ScriptedPolicy
 from trustvid.reliability.confidence import Intrinsic
-from trustvid.reliability.profile import Off, Profile
+from trustvid.reliability.profile import Off, Paper, Profile
 from trustvid.reliability.selection import Anchored, PaperTopK, Stratified, Uniform
 from trustvid.tools.cache import ToolCache
 from trustvid.tools.detect_objects import DetectObjects
@@ -35,9 +38,10 @@ from trustvid.tools.evidence import FrameBatch, SubQuery
 from trustvid.tools.executor import Executor
 from trustvid.tools.pretrained.image_text import Clip, ImageText, Siglip2, packed, unpacked
 from trustvid.tools.read_text import ReadText
-from trustvid.tools.relevance import Lexical, NoRelevance, quantile, shift, terms_of
+from trustvid.tools.relevance import Lexical, NoRelevance, cosine_shift, quantile, terms_of
 from trustvid.video.sampling import uniform_indices
 
+VIDEOS = Path(__file__).resolve().parents[1] / "data" / "videos"
 SELECTORS = [Uniform(), PaperTopK(), Stratified(), Anchored()]
 QUESTION = "Which sign is on the left of PIZZA?"
 WORDS = words_of(QUESTION)
@@ -93,8 +97,8 @@ def test_the_quantile_scale_binds_whatever_the_cosines_are_and_the_shifted_never
     kept = PaperTopK(k_max=n).select(profile, n, n, ranked)
     assert n - len(kept) == round(0.3 * n) and set(kept) == set(np.argsort(cosine)[n - len(kept) :])
     if middle > -0.1:  # what image-text models give
-        assert len(PaperTopK(k_max=n).select(profile, n, n, shift(cosine))) == n
-    assert PaperTopK().select(profile, n, 4, ranked) == PaperTopK().select(profile, n, 4, shift(cosine))
+        assert len(PaperTopK(k_max=n).select(profile, n, n, cosine_shift(cosine))) == n
+    assert PaperTopK().select(profile, n, 4, ranked) == PaperTopK().select(profile, n, 4, cosine_shift(cosine))
 
 
 def test_frames_that_nothing_tells_apart_are_not_discarded():
@@ -102,7 +106,21 @@ def test_frames_that_nothing_tells_apart_are_not_discarded():
     assert quantile(np.array([0.200001, 0.2, 0.19999, 0.3])).tolist() == [2 / 3, 2 / 3, 2 / 3, 1.0]
     few = np.r_[np.zeros(40), np.linspace(0.1, 1, 20)]
     assert quantile(few).min() >= 0.30, "two thirds of the clip are alike"
-    assert shift(np.array([-1.0, -0.4, 0.0, 1.0])).tolist() == pytest.approx([0.0, 0.3, 0.5, 1.0])
+    assert cosine_shift(np.array([-1.0, -0.4, 0.0, 1.0])).tolist() == pytest.approx([0.0, 0.3, 0.5, 1.0])
+
+
+def test_a_threshold_by_rank_binds_on_every_scale_and_leaves_the_score_alone():
+    cosine = 0.2 + 0.03 * np.random.default_rng(3).permutation(np.linspace(-1, 1, 64))
+    profile = profile_of(np.where(np.arange(64) % 2, 0.9, 0.8))
+    by_rank = PaperTopK(k_max=64, theta_sim_on="rank")
+    for relevance in (cosine_shift(cosine), 1e-2 + cosine_shift(cosine) / 2, quantile(cosine)):
+        kept = by_rank.select(profile, 64, 64, relevance)
+        assert len(kept) == 64 - 19 and set(kept) == set(np.argsort(cosine)[19:]), "19 of 64 frames are 30 %"
+    # s is reliability × relevance on its own scale: shifted cosines hardly differ, so reliability decides among the rest
+    assert all(frame % 2 for frame in by_rank.select(profile, 64, 12, cosine_shift(cosine)))
+    assert by_rank.select(profile, 64, 12) == PaperTopK().select(profile, 64, 12), "nothing is asked, nothing discarded"
+    with pytest.raises(ValueError, match=r"selection\.theta_sim_on='share' is unknown; known: value, rank"):
+        PaperTopK(theta_sim_on="share")
 
 
 def test_anchored_moves_a_little_towards_what_was_asked_for_if_it_is_told_to():
@@ -286,7 +304,7 @@ def test_the_cosine_is_that_of_the_network_and_is_scaled(name, checkpoints, city
     import torch
 
     indices, tools = [0, 9, 15, 22, 38], executor()
-    model = model_of(name, checkpoints, scale="shift")
+    model = model_of(name, checkpoints, scale="cosine_shift")
     shifted = model.relevance(city, indices, "where is it?", (), tools)
     loaded = model.load()
     processor, network = loaded.processor, loaded.network
@@ -305,6 +323,52 @@ def test_the_cosine_is_that_of_the_network_and_is_scaled(name, checkpoints, city
     assert shifted == pytest.approx((expected + 1) / 2, abs=1e-3) and len(set(shifted.tolist())) == len(indices)
     ranked = model_of(name, checkpoints).relevance(city, indices, "where is it?", (), tools)
     assert (ranked == quantile(2 * shifted - 1)).all() and ranked.min() == 0 and ranked.max() == 1
+
+
+@pytest.mark.parametrize(("name", "scale"), [(name, scale) for name in MODELS for scale in MODELS[name][1].scales])
+def test_which_scales_bind_on_real_frames(name, scale, checkpoints):
+    """θ_sim = .30 on the frames of a file, by what the networks say: random ones, but of pixels and words alike."""
+    from trustvid.video.reader import open_clip
+
+    clip = open_clip(VIDEOS / "v01_cfr30_90f.mp4")
+    indices = uniform_indices(clip.n_frames, 64)
+    model = model_of(name, checkpoints, scale=scale)
+    relevance = model.relevance(clip, indices, "where is the text?", (), executor())
+    flat, n = Profile(tuple(indices), np.zeros(64)), clip.n_frames
+    discarded = 64 - len(PaperTopK(k_max=64).select(flat, n, 64, relevance))
+    by_rank = 64 - len(PaperTopK(k_max=64, theta_sim_on="rank").select(flat, n, 64, relevance))
+    assert len(set(relevance.tolist())) > 16, "the frames differ"
+    assert 10 <= by_rank <= 19, "a threshold by rank binds on any scale: up to 30 %, fewer where frames are alike"
+    if scale == "quantile":
+        assert discarded == by_rank
+    if scale == "cosine_shift":
+        assert discarded == (relevance < 0.3).sum() == (2 * relevance - 1 < -0.4).sum(), "cosines no real model gives"
+
+
+def test_the_probability_is_the_sigmoid_that_siglip_was_trained_with(checkpoints, city):
+    import torch
+
+    indices, words = [0, 9, 15, 22, 38], "a red box"
+    model = model_of("siglip2", checkpoints, scale="probability")
+    network = model.load().network
+    kept = network.logit_scale.detach().clone(), network.logit_bias.detach().clone()
+    cosine = (
+        2 * model_of("siglip2", checkpoints, scale="cosine_shift").relevance(city, indices, words, (), executor()) - 1
+    )
+    try:
+        for scale, bias in ((np.log(117.0), -12.9), (np.log(20.0), 3.0)):
+            with torch.no_grad():
+                network.logit_scale.fill_(scale), network.logit_bias.fill_(bias)
+            found = model.relevance(city, indices, words, (), executor())
+            pixels = model.load().processor.image_processor(list(city.frames(indices)), return_tensors="pt")
+            tokens = model._tokens(model.load().processor.tokenizer, words, network.config.text_config)
+            with torch.inference_mode():
+                logits = network(pixel_values=pixels["pixel_values"], **tokens).logits_per_image[:, 0]
+            assert found == pytest.approx(torch.sigmoid(logits).numpy(), abs=0.02)
+            assert found == pytest.approx(1 / (1 + np.exp(-(np.exp(scale) * cosine + bias))), abs=1e-6)
+    finally:
+        with torch.no_grad():
+            network.logit_scale.copy_(kept[0]), network.logit_bias.copy_(kept[1])
 
 
 @every_model
@@ -326,7 +390,7 @@ def test_features_are_computed_once_and_survive_the_process(name, checkpoints, c
 
 @every_model
 def test_the_question_matters_and_may_be_long(name, checkpoints, city):
-    model, tools, indices = model_of(name, checkpoints, scale="shift"), executor(), [0, 12, 25]
+    model, tools, indices = model_of(name, checkpoints, scale="cosine_shift"), executor(), [0, 12, 25]
     short, other = (model.relevance(city, indices, text, (), tools) for text in ("a red box", "museum"))
     assert not np.allclose(short, other)
     long = model.relevance(city, indices, "a red box " * 50, (), tools)
@@ -359,9 +423,9 @@ def test_faults_name_the_way_out(name, checkpoints, city, tmp_path):
     kind = MODELS[name][1]
     with pytest.raises(ConfigError) as caught:
         kind(scale="rank", batch_size=0, dtype="int8")
-    assert len(caught.value.faults) == 3 and "relevance.scale='rank' is unknown; known: quantile, shift" in str(
-        caught.value
-    )
+    known = "quantile, cosine_shift, probability" if name == "siglip2" else "quantile, cosine_shift"
+    assert len(caught.value.faults) == 3
+    assert f"relevance.scale='rank' is unknown to {kind.__name__}; known: {known}\n" in f"{caught.value}\n"
     missing = kind(f"trustvid-tests/no-such-{name}", offline=True)
     with pytest.raises(TrustvidError, match=f"hf download trustvid-tests/no-such-{name}") as caught:
         missing.relevance(city, [0], QUESTION, WORDS, executor())
@@ -412,15 +476,27 @@ def test_a_pass_selects_for_its_question(city, tools):
     for word, question in ask.items():
         trajectory = drive(asked.run(question, view), ScriptedPolicy())
         assert set(trajectory.frames) <= frames_with(word, city, tools)
+        asked_for = Lexical().relevance(
+            city, range(city.n_frames), question.text, words_of(question.text, "left", "right"), tools
+        )
+        assert trajectory.relevance == tuple(asked_for[list(trajectory.frames)]) and min(trajectory.relevance) > 0.5
+        assert Trajectory.from_json(json.loads(json.dumps(trajectory.to_json()))) == trajectory
         shown = [message.frames for message in trajectory.messages if message.frames]
         assert shown and all(frames == trajectory.frames for frames in shown)
         assert all(
             set(item.frames) == set(trajectory.frames) for item in trajectory.evidence if item.tool == "read_text"
         )
     direct = pipeline(tools, evidence="frames", relevance=Lexical()).run(ask["MUSEUM"], view)
-    assert set(next(direct).messages[-1].frames) <= frames_with("MUSEUM", city, tools), "without tools as well"
+    shown = next(direct).messages[-1].frames
+    assert set(shown) <= frames_with("MUSEUM", city, tools), "without tools as well"
+    with pytest.raises(StopIteration) as stop:
+        direct.send("<answer>A</answer>")
+    assert len(stop.value.value.relevance) == len(shown) == 4
     same = drive(pipeline(tools, relevance=NoRelevance()).run(ask["PIZZA"], view), ScriptedPolicy())
     assert json.dumps(same.to_json()) == json.dumps(before["PIZZA"].to_json()), "none changes nothing"
+    assert same.relevance == ()
+    old = {key: value for key, value in same.to_json().items() if key != "relevance"}
+    assert Trajectory.from_json(old) == same, "a record of an earlier release"
 
 
 def test_per_tool_frames_and_frames_without_a_question(city, tools):
@@ -445,6 +521,34 @@ def test_per_tool_frames_and_frames_without_a_question(city, tools):
     )
     looks = [item.frames for item in trajectory.evidence if item.tool == "read_text"]
     assert looks and all(set(frames) <= frames_with("PIZZA", city, tools) for frames in looks)
+
+
+def test_a_pass_says_mean_s_and_refines_on_relevant_frames(city):
+    class Unsure(Watched):
+        """Reads, and believes nothing of it."""
+
+        def summarise(self, observations):
+            return super().summarise(observations)[0], 0.1
+
+    question = Question("Which sign is left of the sign PIZZA?", ("POST", "PARK"))
+    parts = {"reliability": Paper(), "selection": PaperTopK(theta_rel=0.0), "refine": True}
+    plain, asked = (
+        drive(pipeline(executor(Unsure()), relevance=relevance, **parts).run(question, View(city)), ScriptedPolicy())
+        for relevance in (NoRelevance(), Lexical())
+    )
+    profile = Paper().profile(city)
+    relevance = Lexical().relevance(
+        city, profile.indices, question.text, words_of(question.text, *question.options), executor()
+    )
+    s = dict(zip(profile.indices, profile.reliability * relevance, strict=True))
+    select = {name: run.frame_calls[1] for name, run in (("plain", plain), ("asked", asked))}
+    assert select["asked"].tool == "select_frames" and select["asked"].frames == asked.frames
+    assert select["asked"].confidence == pytest.approx(np.mean([s[frame] for frame in asked.frames]))
+    assert select["plain"].confidence == pytest.approx(np.mean(profile.reliability_of(plain.frames)))
+    retrieved = next(call for call in asked.frame_calls if call.tool == "retrieve_frames")
+    pool = sorted((frame for frame in profile.indices if frame not in asked.frames), key=lambda frame: -s[frame])
+    assert min(s[frame] for frame in retrieved.frames) >= s[pool[3]] - 0.1, "Eq. 3 on the pool, to a tenth"
+    assert retrieved.frames != next(c for c in plain.frame_calls if c.tool == "retrieve_frames").frames
 
 
 def test_a_relevance_that_fails_leaves_the_question_unanswered_and_says_why(city):
@@ -485,12 +589,12 @@ def test_it_is_swapped_from_the_command_line(option, kind):
 def test_settings_are_reached_and_checked_from_the_command_line():
     config = composed(
         "relevance@methods.robust_to.relevance=clip",
-        "methods.robust_to.relevance.scale=shift",
+        "methods.robust_to.relevance.scale=cosine_shift",
         "++methods.anchored.selection.relevance=0.3",
     )
     check(config, EvaluateConfig)
-    assert build(config["methods"]["robust_to"]).relevance.scale == "shift"
+    assert build(config["methods"]["robust_to"]).relevance.scale == "cosine_shift"
     assert build(config["methods"]["anchored"]).selection.relevance == 0.3
     config["methods"]["robust_to"]["relevance"]["scale"] = "calibrated"
-    with pytest.raises(ConfigError, match=r"relevance.scale='calibrated' is unknown; known: quantile, shift"):
+    with pytest.raises(ConfigError, match=r"relevance.scale='calibrated' is unknown to Clip; known: quantile, cosine"):
         check(config, EvaluateConfig)

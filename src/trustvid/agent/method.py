@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from trustvid.agent.synthesis import Link
+from trustvid.agent.synthesis import Link, words_of
 from trustvid.benchmarks.sample import LETTERS
 from trustvid.reliability.confidence import Call, Judged
 from trustvid.reliability.measures import Measurer, measure_clip
@@ -80,6 +80,8 @@ class Method:
         frames: K, frames handed to policy and tools.
         refine: whether a call of low confidence is repeated once on four frames of the pool.
         per_tool_frames: whether each tool gets frames selected by its own yield instead of the common ones.
+        decompose_with_frames: whether the policy sees the selected frames in its first turn, where it takes the
+            question apart; if not, it is only told about them (Table 9, "text only"), and sees no frame at all.
         relevance: what selection knows of the question; by default nothing.
 
     Raises:
@@ -95,6 +97,7 @@ class Method:
     synthesis: Synthesis
     refine: bool = False
     per_tool_frames: bool = False
+    decompose_with_frames: bool = True
     relevance: Relevance = field(default_factory=NoRelevance)
 
     def __post_init__(self) -> None:
@@ -139,6 +142,7 @@ class View:
     clip: FrameSource
     measure: Measurer = measure_clip
     profiles: dict[int, Profile] = field(default_factory=dict)
+    relevances: dict[tuple, np.ndarray] = field(default_factory=dict)
 
     def profile(self, estimator: Estimator) -> Profile:
         """The profile of an estimator instance, measured once."""
@@ -146,3 +150,18 @@ class View:
         if key not in self.profiles:
             self.profiles[key] = estimator.profile(self.clip, self.measure)
         return self.profiles[key]
+
+    def relevance(
+        self, estimator: Relevance, indices: tuple[int, ...], question: Question, executor: Executor
+    ) -> np.ndarray:
+        """Relevance of frames to a question by an estimator instance, asked once: several passes may share it.
+
+        Raises:
+            VideoError: the clip cannot be decoded.
+            TrustvidError: the estimator failed.
+        """
+        key = (id(estimator), indices, question)
+        if key not in self.relevances:
+            words = words_of(question.text, *question.options)
+            self.relevances[key] = estimator.relevance(self.clip, indices, question.text, words, executor)
+        return self.relevances[key]

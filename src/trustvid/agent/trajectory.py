@@ -15,8 +15,8 @@ class Answer:
     Attributes:
         value: option letter, number as text, or free text; None when there is none.
         status: "ok", "unparsed" (no answer could be read) or "abstained" (it declined).
-        confidence: stated probability of being right, 0–1, or None.
-        confidence_source: "stated" or None.
+        confidence: probability of being right, 0–1, or None.
+        confidence_source: "stated" (by the policy), "pooled" (the support of the option, by synthesis=pooled) or None.
     """
 
     value: str | None
@@ -58,6 +58,7 @@ class Trajectory:
         answer: the outcome.
         frame_calls: what was done about frames, in order; empty for methods that measure no reliability.
         routing_ok: False when the policy was to choose tools and at least one choice could not be read.
+        relevance: to the question, of each of ``frames``, 0–1; empty when the method has no model of it.
     """
 
     frames: tuple[int, ...]
@@ -70,6 +71,7 @@ class Trajectory:
     answer: Answer
     frame_calls: tuple[FrameCall, ...] = ()
     routing_ok: bool = True
+    relevance: tuple[float, ...] = ()
 
     @property
     def calls(self) -> int:
@@ -93,7 +95,7 @@ class Trajectory:
 
     @classmethod
     def from_json(cls, record: dict) -> Trajectory:
-        """Inverse of :meth:`to_json`, also after a trip through a JSON file."""
+        """Inverse of :meth:`to_json`, also after a trip through a JSON file; older records name no relevance."""
         return cls(
             frames=tuple(record["frames"]),
             reliability=tuple(record["reliability"]),
@@ -105,6 +107,7 @@ class Trajectory:
             answer=Answer(**record["answer"]),
             frame_calls=tuple(FrameCall(**{**c, "frames": tuple(c["frames"])}) for c in record["frame_calls"]),
             routing_ok=record["routing_ok"],
+            relevance=tuple(record.get("relevance", ())),
         )
 
 

@@ -6,7 +6,9 @@ no new run. Everything given and taken is a plain container: it crosses process 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -36,15 +38,7 @@ from trustvid.video.sampling import dense_windows, uniform_indices
 from trustvid.video.source import FrameSource
 
 PROFILED = 64  # frames measured in a clip: what the estimators measure
-QUERY = SubQuery("everything the tool can tell", "spatial")
-# What a tool is for where the truth is known. Of the rest it may report, only the rightness is counted.
-DUTIES: dict[str, tuple[str, ...]] = {
-    "read_text": ("word",),
-    "detect_objects": ("thing", "colour"),
-    "recognize_action": ("motion",),
-    "track_temporal": ("thing", "colour", "motion"),
-    "caption_frame": ("thing", "colour", "word"),
-}
+QUERY = "everything the tool can tell"  # where a video has no questions
 GENERATED = "trustvid.benchmarks.boxworld.benchmark.BoxWorld"
 
 Outputs = dict[Unit, list[Observation]]
@@ -52,10 +46,16 @@ Outputs = dict[Unit, list[Observation]]
 
 @dataclass(frozen=True)
 class Worker:
-    """What a worker process keeps between videos."""
+    """What a worker process keeps between videos.
+
+    Attributes:
+        executor: with windows of ``calibrate.window_s``: a step is the same in any window.
+        wide: with windows of ``window_s``, as in a run, for tools that look at a window as a whole.
+    """
 
     config: Mapping[str, Any]
     executor: Executor
+    wide: Executor
     measure: Measurer
     reader: Any
     corruptions: Mapping[str, Any]
@@ -65,17 +65,23 @@ class Worker:
         """The tools to calibrate: all of the config but the one that measures."""
         return [name for name in self.executor.tools if name != AssessQuality.name]
 
+    def run(self, tool: str, clip: FrameSource, frames: Sequence[int], query: SubQuery) -> Outputs:
+        """Reports of a tool: :func:`run_tool` in windows of the width that it wants."""
+        executor = self.wide if self.executor.tools[tool].span == "window" else self.executor
+        return run_tool(executor, tool, clip, frames, query)
+
 
 def set_up(config: dict[str, Any]) -> Worker:
     """Build the components of a validated config in this process."""
     import cv2
 
     cv2.setNumThreads(1)  # one video, one core: the pool is the parallelism
-    narrow = {**config, "window_s": config["calibrate"]["window_s"]}
-    executor = build_executor(narrow, Path(config["paths"]["cache"]) / "tools")
+    cache = Path(config["paths"]["cache"]) / "tools"
+    executor = build_executor({**config, "window_s": config["calibrate"]["window_s"]}, cache)
     return Worker(
         config=config,
         executor=executor,
+        wide=build_executor(config, cache),
         measure=stored_measurer(executor),
         reader=build(config["reader"]),
         corruptions={name: build(node) for name, node in config["corruption"].items()},
@@ -95,25 +101,36 @@ def conditions_of(config: Mapping[str, Any]) -> list[str]:
 
 
 def label_source(config: Mapping[str, Any]) -> str:
-    """ "truth" or "agreement": what ``calibrate.labels`` says, or, for "auto", truth where it is known.
+    """ "truth" or "agreement": what ``calibrate.labels`` says, or, for "auto", truth where it can judge every tool.
+
+    The truth has names of its own for things and motion, which are those of the embedded tools; a word is a word to any
+    reader. Published models have others ("riding a bike", a whole sentence): by it they would be wrong throughout.
 
     Raises:
-        DataError: truth of a benchmark that has none.
+        DataError: truth of a benchmark that has none, or about a tool with other names.
     """
     wanted, known = config["calibrate"]["labels"], config["benchmark"].get("_target_") == GENERATED
+    backends = {tool.name: tool.settings().get("backend", "") for tool in map(build, config["tools"].values())}
+    others = [f"tools/{tool}={name}" for tool, name in backends.items() if name != "embedded" and tool != "read_text"]
     if wanted == "truth" and not known:
         raise DataError(
             f"calibrate.labels=truth: {config['benchmark'].get('name')} does not know what is in its frames; "
             "use labels=agreement or benchmark=boxworld"
         )
-    return "truth" if known and wanted != "agreement" else "agreement"
+    if wanted == "truth" and others:
+        raise DataError(
+            f"calibrate.labels=truth cannot judge {', '.join(others)}: published models have other names for what they "
+            "see; use labels=agreement, or embedded tools"
+        )
+    return "truth" if known and not others and wanted != "agreement" else "agreement"
 
 
 def collect_video(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
     """The cases of one video, a record for each condition that is still open.
 
     Args:
-        unit: ``video`` (path) and ``done`` (conditions that have a record).
+        unit: ``video`` (path), ``done`` (conditions that have a record) and, where there are any, ``questions`` (texts;
+            what they name is what tools are asked for that look for things by name).
 
     Yields:
         [{"video", "condition", "indices", "measures", "frames", "yields", "reports"}]: measured frames [n] and their
@@ -129,7 +146,8 @@ def collect_video(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[st
     settings = worker.config["calibrate"]
     indices = uniform_indices(clip.n_frames, PROFILED)
     frames = [indices[place] for place in uniform_indices(len(indices), settings["frames"])]
-    labels = _labels(worker, clip, frames)
+    query = SubQuery(" ".join(unit.get("questions", ())) or QUERY, "spatial")
+    labels = _labels(worker, clip, frames, query)
     for condition in conditions_of(worker.config):
         if condition in unit["done"]:
             continue
@@ -139,8 +157,9 @@ def collect_video(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[st
         record["measures"] = worker.measure(view, indices).tolist()
         record["yields"], record["reports"] = [], []
         for tool in worker.tools:
-            outputs = run_tool(worker.executor, tool, view, frames)
-            for seen_in, seen in outputs.items():
+            outputs = worker.run(tool, view, frames, query)
+            for seen_in in sorted({*outputs, *labels.units(tool)}):
+                seen = outputs.get(seen_in, [])
                 seconds = float(clip.timestamps[seen_in[-1]] - clip.timestamps[seen_in[0]])
                 targets = labels.targets(tool, seen_in, seconds)
                 place = [seen_in[0], seen_in[-1], int(touched[list(seen_in)].any())]
@@ -149,15 +168,23 @@ def collect_video(worker: Worker, unit: dict[str, Any]) -> Iterator[list[dict[st
         yield [record]
 
 
-def run_tool(executor: Executor, tool: str, clip: FrameSource, frames: Sequence[int]) -> Outputs:
+def run_tool(executor: Executor, tool: str, clip: FrameSource, frames: Sequence[int], query: SubQuery) -> Outputs:
     """Reports of a tool by frame, or by step for a tool that looks at steps; units without a report are there too.
+
+    For a tool that looks at windows as a whole a unit is what a report says of itself, its frame and ``end_frame``.
 
     Raises:
         TrustvidError: the call failed.
     """
-    evidence = executor.run(tool, QUERY, clip, frames)
+    executor = _reaching(executor, clip)
+    evidence = executor.run(tool, query, clip, frames)
     if evidence.error:
         raise TrustvidError(f"{clip.video_id}: {evidence.error.message}")
+    if executor.tools[tool].span == "window":
+        told: Outputs = {}
+        for seen in evidence.observations:
+            told.setdefault((seen.frame, int(seen.values.get("end_frame", seen.frame))), []).append(seen)
+        return told
     if executor.tools[tool].span == "frame":
         units: list[Unit] = [(frame,) for frame in frames]
     else:
@@ -170,9 +197,19 @@ def run_tool(executor: Executor, tool: str, clip: FrameSource, frames: Sequence[
     return outputs
 
 
-def _labels(worker: Worker, clip: FrameSource, frames: Sequence[int]) -> Labels:
+def _reaching(executor: Executor, clip: FrameSource) -> Executor:
+    """The executor, its windows wide enough for a step to both sides at the clip's own rate of frames."""
+    step_s = math.ceil(clip.fps / executor.max_fps - 1e-6) / clip.fps
+    if executor.window_s >= 2 * step_s:
+        return executor
+    wider = copy(executor)
+    wider.window_s = 2 * step_s
+    return wider
+
+
+def _labels(worker: Worker, clip: FrameSource, frames: Sequence[int], query: SubQuery) -> Labels:
     if label_source(worker.config) == "agreement":
-        return AgreementLabels({tool: run_tool(worker.executor, tool, clip, frames) for tool in worker.tools})
+        return AgreementLabels({tool: worker.run(tool, clip, frames, query) for tool in worker.tools})
     from trustvid.benchmarks.boxworld.truth import truth_of_video
 
     return TruthLabels(truth_of_video(worker.config["benchmark"]["split"], clip.video_id))
@@ -182,7 +219,7 @@ def _yields(
     tool: str, targets: Sequence[Target], seen: Sequence[Observation], labels: Labels, place: list[int]
 ) -> list[list[Any]]:
     """One row for each target that the tool ought to report."""
-    duties = DUTIES.get(tool, tuple(TASK_OF_KIND.values()))
+    duties = labels.duties(tool)
     return [
         [tool, target.task, target.key, *place, int(any(is_right(one, target, labels.words) for one in seen))]
         for target in targets

@@ -1,7 +1,8 @@
 """Labels for calibration: what there was to report in a frame, and whether a report is right.
 
-Two sources say what there was. *Truth*: the generator of the embedded benchmark. *Agreement*: what the same tool
-reports on the clean video, taken as if it were true; it needs no labels, and it cannot see what a tool always misses.
+Two sources say what there was. *Truth*: the generator of the embedded benchmark, for tools that have its names for
+things and motion. *Agreement*: what the same tool reports on the clean video, taken as if it were true; it needs no
+labels and suits every backend, and it cannot see what a tool always misses or always gets wrong.
 """
 
 from __future__ import annotations
@@ -26,6 +27,14 @@ TASK_OF_KIND: dict[str, Task] = {
     "motion": "motion",
     "action": "action",
     "caption": "caption",
+}
+# What a tool is for where the truth is known. Of the rest it may report, only the rightness is counted.
+DUTIES: dict[str, tuple[Task, ...]] = {
+    "read_text": ("word",),
+    "detect_objects": ("thing", "colour"),
+    "recognize_action": ("motion",),
+    "track_temporal": ("thing", "colour", "motion"),
+    "caption_frame": ("thing", "colour", "word"),
 }
 SAME_WORDS = 0.5  # share of two captions' words that they have in common, from which they say the same
 OVERLAP = 0.5  # least intersection over union of a thing's box with the true one
@@ -72,6 +81,14 @@ class Labels(Protocol):
         """What there was for a tool to report in a unit; ``seconds`` is the duration of a step."""
         ...
 
+    def duties(self, tool: str) -> tuple[Task, ...]:
+        """The tasks in which a tool's silence about a target counts against it."""
+        ...
+
+    def units(self, tool: str) -> Sequence[Unit]:
+        """Units in which there was something to report that nothing but a tool's own clean reports tells of."""
+        ...
+
 
 class TruthLabels:
     """Targets of a clip of the embedded benchmark; they are the same for every tool."""
@@ -90,6 +107,14 @@ class TruthLabels:
             self._of_frame[unit[0]] = [target for box in seen for target in _landmark_targets(box)]
         motion = [self._motion(unit, seconds)] if len(unit) == 2 else []
         return self._of_frame[unit[0]] + motion
+
+    def duties(self, tool: str) -> tuple[Task, ...]:
+        """What the tool is for; an unknown one is for everything."""
+        return DUTIES.get(tool, tuple(TASK_OF_KIND.values()))
+
+    def units(self, tool: str) -> Sequence[Unit]:
+        """None: what there was is known of every frame and step that the tool looked at."""
+        return ()
 
     def _motion(self, unit: Unit, seconds: float) -> Target:
         motion = self._truth.motion(*unit)
@@ -140,6 +165,14 @@ class AgreementLabels:
             if task == "thing":
                 found.append(Target("colour", (seen.label,), seen.box, f"colour {number}"))
         return found
+
+    def duties(self, tool: str) -> tuple[Task, ...]:
+        """Everything: whatever a backend reports of the clean video (actions, captions), it ought to report again."""
+        return (*TASK_OF_KIND.values(), "colour")
+
+    def units(self, tool: str) -> Sequence[Unit]:
+        """Those of its clean reports."""
+        return tuple(self._clean[tool])
 
 
 def is_right(report: Observation, target: Target, words: Sequence[str] | None) -> bool:

@@ -18,6 +18,7 @@ from trustvid.video.sampling import uniform_indices
 
 Grid = Literal["ends", "centres"]
 GRIDS = ("ends", "centres")
+THRESHOLDS = ("value", "rank")
 
 
 def targets(n_frames: int, k: int, grid: Grid = "ends") -> list[int]:
@@ -33,6 +34,26 @@ def targets(n_frames: int, k: int, grid: Grid = "ends") -> list[int]:
     if grid == "ends" or k >= n_frames:
         return uniform_indices(n_frames, k)
     return ((np.arange(k) + 0.5) * n_frames / k).astype(int).tolist()
+
+
+def quantile(similarity: np.ndarray) -> np.ndarray:
+    """Rank within the clip: 0 for the least similar frame, 1 for the most similar.
+
+    A threshold on it binds whatever the model's similarities are: θ_sim = .30 discards the least relevant 30 % of the
+    frames. Frames of equal similarity (to 1e-4) share the best of their ranks, so what tells no frames apart discards
+    none: equal similarity throughout is 1 throughout.
+
+    Args:
+        similarity: [n], of any range.
+
+    >>> quantile(np.array([0.21, 0.19, 0.24, 0.19, 0.30])).tolist()
+    [0.5, 0.25, 0.75, 0.25, 1.0]
+    """
+    values = np.round(similarity, 4)
+    if len(values) < 2:
+        return np.ones(len(values))
+    not_above = np.searchsorted(np.sort(values), values, side="right")
+    return (not_above - 1) / (len(values) - 1)
 
 
 class Uniform:
@@ -68,19 +89,33 @@ class PaperTopK:
         theta_rel: least frame reliability, θ_rel (Table 15).
         theta_sim: least relevance, θ_sim (Table 15).
         k_min, k_max: bounds of K (Table 15).
+        theta_sim_on: what θ_sim is compared with. "value" = relevance itself, as in the paper; "rank" = its
+            :func:`quantile` within the clip, so that θ_sim = .30 discards the least relevant 30 % of the frames on any
+            scale of relevance, while s keeps the scale.
     """
 
     name = "paper"
 
-    def __init__(self, theta_rel: float = 0.55, theta_sim: float = 0.30, k_min: int = 4, k_max: int = 12):
+    def __init__(
+        self,
+        theta_rel: float = 0.55,
+        theta_sim: float = 0.30,
+        k_min: int = 4,
+        k_max: int = 12,
+        theta_sim_on: Literal["value", "rank"] = "value",
+    ):
         _check_bounds(k_min, k_max)
+        if theta_sim_on not in THRESHOLDS:
+            raise ValueError(f"selection.theta_sim_on={theta_sim_on!r} is unknown; known: {', '.join(THRESHOLDS)}")
         self.theta_rel, self.theta_sim, self.k_min, self.k_max = theta_rel, theta_sim, k_min, k_max
+        self.theta_sim_on = theta_sim_on
 
     def select(self, profile: Profile, n_frames: int, k: int, relevance: np.ndarray | None = None) -> tuple[int, ...]:
         """Rising, distinct source indices: at most K, fewer when fewer are eligible. Ties go to the earlier frame."""
         relevance = np.ones(len(profile.indices)) if relevance is None else relevance
         score = profile.reliability * relevance
-        eligible = (profile.reliability >= self.theta_rel) & (relevance >= self.theta_sim)
+        asked = relevance if self.theta_sim_on == "value" else quantile(relevance)
+        eligible = (profile.reliability >= self.theta_rel) & (asked >= self.theta_sim)
         order = sorted(range(len(score)), key=lambda i: (not eligible[i], -score[i], i))
         keep = min(k, max(int(eligible.sum()), self.k_min))
         return tuple(sorted(profile.indices[i] for i in order[:keep]))

@@ -51,14 +51,17 @@ def run(config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder, info: 
     """
     from omegaconf import OmegaConf
 
-    from trustvid.stages.evaluate import choose
+    from trustvid.benchmarks.splits import choose
 
     found = list(faults(config))
     if found:
         raise ConfigError(found)
     benchmark = build(config["benchmark"])
     samples, _ = benchmark.samples()
-    videos = _shuffled({str(sample.video) for sample in choose(samples, typed.limit, typed.seed)}, typed.seed)
+    questions: dict[str, list[str]] = {}
+    for sample in choose(samples, typed.limit, typed.seed):
+        questions.setdefault(str(sample.video), []).append(sample.question)
+    videos = _shuffled(questions, typed.seed)
     print(f"{benchmark.name}: {len(videos)} videos, {'fit' if _fits(config) else 'check'} on {_split(config)}")
     names = "\n".join(sorted(Path(video).stem for video in videos))
     digest = hashlib.sha256(names.encode()).hexdigest()
@@ -66,7 +69,7 @@ def run(config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder, info: 
     with folder.writing(info, fresh=typed.fresh) as writer:
         writer.write_text(".hydra/config.yaml", OmegaConf.to_yaml(OmegaConf.create(config)))
         writer.write_text(".hydra/overrides.yaml", OmegaConf.to_yaml(OmegaConf.create(list(info.overrides))))
-        _collect(config, typed, folder, writer, videos)
+        _collect(config, typed, folder, writer, {video: questions[video] for video in videos})
         records = _sorted(folder.load("cases").records)
         if not records:
             raise TrustvidError(f"{folder.path}: no video gave a case; the errors above say why")
@@ -89,9 +92,17 @@ def _fits(config: Mapping[str, Any]) -> bool:
 
 
 def _collect(
-    config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder, writer: RunWriter, videos: Sequence[str]
+    config: dict[str, Any],
+    typed: EvaluateConfig,
+    folder: RunFolder,
+    writer: RunWriter,
+    videos: Mapping[str, Sequence[str]],
 ) -> None:
-    """One unit for each video with open conditions; its records are stored as they come."""
+    """One unit for each video with open conditions; its records are stored as they come.
+
+    Args:
+        videos: path → texts of its questions, in the order of work.
+    """
     from trustvid.evaluation import calibrating_cases
     from trustvid.evaluation.pool import Unit, UnitEvent, Work, run_units
     from trustvid.progress import Progress
@@ -102,7 +113,10 @@ def _collect(
     for record in folder.load("cases").records:
         done.setdefault(record["video"], []).append(record["condition"])
     conditions = calibrating_cases.conditions_of(config)
-    units = [Unit(video, {"video": video, "done": done.get(Path(video).stem, [])}) for video in videos]
+    units = [
+        Unit(video, {"video": video, "done": done.get(Path(video).stem, []), "questions": list(texts)})
+        for video, texts in videos.items()
+    ]
     units = [unit for unit in units if len(unit.payload["done"]) < len(conditions)]
     total = len(videos) * len(conditions)
     with Progress(total, "calibrate", unit="passes", done=sum(map(len, done.values()))) as progress:
