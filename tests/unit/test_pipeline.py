@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from tests.unit.fakes import ArraySource
+from trustvid.agent.driving import drive, drive_all
 from trustvid.agent.method import Method, Question, View
-from trustvid.agent.pipeline import Pipeline, drive, drive_all
+from trustvid.agent.pipeline import Pipeline
 from trustvid.agent.prompting import Prompts
 from trustvid.agent.replies import read_answer, read_decomposition, read_routing
 from trustvid.agent.routing import ByPolicy, Fixed, Table
@@ -112,6 +113,37 @@ def test_the_policy_sees_frames_reliability_options_and_whole_results():
     assert "A to C" in synthesis and "### Tier" in synthesis and "mean d" in synthesis
     assert all(f"frame {index} " in synthesis for index in trajectory.frames), "no result is cut off"
     assert [m.role for m in last.messages] == ["system", "user", "assistant", "user"], "earlier turns stay as they were"
+
+
+def test_text_only_decomposition_says_the_same_and_shows_no_frame():
+    talkers = {shows: Talker(ASK, "<answer>A</answer>") for shows in (True, False)}
+    seen, told = (
+        drive(
+            Pipeline(Method("tools", 8, **ANCHORED, decompose_with_frames=shows), executor(), Prompts("full")).run(
+                QUESTION, View(clip())
+            ),
+            talker,
+        )
+        for shows, talker in talkers.items()
+    )
+    assert [message.frames for message in seen.messages] == [(), seen.frames, (), (), ()] and len(seen.frames) == 8
+    assert [message.frames for message in told.messages] == [()] * 5
+    assert [message.text for message in told.messages] == [message.text for message in seen.messages]
+    assert (told.frames, told.evidence, told.cost) == (seen.frames, seen.evidence, seen.cost), "tools look as before"
+    assert f"Frames shown: {told.frames[0]} (" in told.messages[1].text, "it is told which frames there are"
+
+
+@pytest.mark.parametrize(("span", "on_the_grid"), [("frame", False), ("pair", True), ("window", True)])
+def test_tools_that_see_motion_look_around_the_grid_of_anchored(span, on_the_grid):
+    reader = Reader()
+    reader.span = span
+    anchored = Pipeline(Method("tools", 4, **ANCHORED), executor(reader), Prompts("full"))
+    reliability = np.where(np.isin(np.arange(30), (0, 10, 19, 29)), 0.0, 1.0)
+    profile = Profile(tuple(range(30)), 1.0 - reliability)
+    selected = anchored.method.selection.select(profile, 30, 4)
+    grid = UniformGrid().select(profile, 30, 4)
+    assert selected != grid, "frames of the grid are bad: Anchored moves"
+    assert anchored.frames_for("read_text", View(clip()), profile, selected) == (grid if on_the_grid else selected)
 
 
 def test_a_failing_tool_is_evidence_not_an_exception():

@@ -118,8 +118,7 @@ def ask(
     return options["ABCDEFG".index(letter)], float(reply.partition("<confidence>")[2].partition("<")[0])
 
 
-@pytest.fixture
-def flight() -> Walk:
+def city_walk() -> Walk:
     """20 m ahead, a left turn, 10 m ahead: ends at (−10, 20) looking along −x."""
     things = {
         "CAFE": ("red", -25, 20),
@@ -128,6 +127,12 @@ def flight() -> Walk:
         "MUSEUM": ("cyan", 4, 10),
     }
     return Walk([("forward", 40, 0.0), ("turn left", 12, -7.5), ("forward", 20, 0.0)], 4.0, things)
+
+
+@pytest.fixture
+def flight() -> Walk:
+    """The walk through the city."""
+    return city_walk()
 
 
 def test_landmark_position(flight):

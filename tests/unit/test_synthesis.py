@@ -142,9 +142,19 @@ def test_shipped_prompts_name_the_real_letters(folder):
     assert "number" in prompts.render("synthesise", evidence="", letters="", numeric=True)
 
 
+def test_the_tiny_prompts_say_in_a_few_words_what_a_turn_is_about():
+    prompts = Prompts("tiny")
+    assert prompts.render("decompose", brief_question="## Question\nWhere is the BED?").startswith("## Question\nWhere")
+    routing = prompts.render("route", brief_sub_queries="## Tools\n1 text: read_text", disturbance="blur")
+    assert routing == "## Tools\n1 text: read_text\nDisturbance: blur"
+    told = "## Evidence\n1 read_text failed"
+    assert prompts.render("synthesise", evidence=told, letters="A to G", numeric=False) == f"{told}\nAnswer A to G"
+    assert prompts.render("synthesise", evidence=told, letters="", numeric=True) == f"{told}\nAnswer number"
+
+
 def test_a_missing_prompt_folder_says_what_is_missing_and_what_exists(tmp_path):
     (tmp_path / "system.j2").write_text("x")
-    with pytest.raises(ConfigError, match=r"decompose\.j2 .*synthesise\.j2 .*not found; shipped: compact, full"):
+    with pytest.raises(ConfigError, match=r"decompose\.j2 .*synthesise\.j2 .*not found; shipped: compact, full, tiny"):
         Prompts(str(tmp_path))
 
 

@@ -24,7 +24,7 @@ def build_pipelines(config: Mapping[str, Any], cache_dir: Path | None) -> dict[s
     executor = build_executor(config, cache_dir)
     prompts = build(config["prompts"])
     methods = {name: build(node) for name, node in config["methods"].items()}
-    _load_weights(method.relevance for method in methods.values())
+    _load_weights(part for method in methods.values() for part in (method.relevance, method.reliability))
     return {name: Pipeline(method, executor, prompts) for name, method in methods.items()}
 
 

@@ -1,35 +1,36 @@
 """The forward pass: profile → select → decompose → route → call → synthesise → answer.
 
 One pipeline; the methods of a comparison are presets of its parts, so they share grid, K, tools and budget. It is a
-generator that stops wherever the policy has to speak: a scheduler may run many and batch their turns; ``drive`` runs
-one.
+generator that stops wherever the policy has to speak: a scheduler may run many and batch their turns (see
+:mod:`~trustvid.agent.driving`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from trustvid.agent import frame_tools, rendering
+from trustvid.agent.driving import Turns
 from trustvid.agent.method import Method, Question, View
+from trustvid.agent.pooling import Pooled
 from trustvid.agent.prompting import Prompts
 from trustvid.agent.replies import read_answer, read_decomposition, read_routing
 from trustvid.agent.routing import CANDIDATES, column_of
 from trustvid.agent.synthesis import words_of
 from trustvid.agent.trajectory import Answer, FrameCall, Trajectory
-from trustvid.errors import ConfigError, TrustvidError
-from trustvid.policy.base import Message, Policy, PolicyError, PolicyRequest
+from trustvid.errors import ConfigError
+from trustvid.policy.base import Message, PolicyRequest
 from trustvid.reliability.confidence import Call
 from trustvid.reliability.profile import Profile
 from trustvid.seeding import derive_seed
 from trustvid.tools.evidence import SEMANTIC_TYPES, Evidence, Observation, SubQuery
 from trustvid.tools.executor import Executor
+from trustvid.tools.relevance import NoRelevance
 
 REFINE_BELOW = 0.4  # θ_refine: a call less sure than this is repeated once (released code)
-
-Turns = Generator[PolicyRequest, str, Trajectory]
 
 
 @dataclass
@@ -39,7 +40,7 @@ class _Pass:
     question: Question
     view: View
     profile: Profile
-    relevance: np.ndarray
+    relevance: np.ndarray | None
     frames: tuple[int, ...]
     words: tuple[str, ...]
     frame_calls: list[FrameCall] = field(default_factory=list)
@@ -66,7 +67,7 @@ class Pipeline:
             )
         self.method, self.executor, self.prompts = method, executor, prompts
 
-    def run(self, question: Question, view: View) -> Turns:
+    def run(self, question: Question, view: View) -> Turns[Trajectory]:
         """Yield a request whenever the policy has to speak, take its reply, return the trajectory.
 
         Raises:
@@ -77,14 +78,16 @@ class Pipeline:
         clip = view.clip
         conversation = [Message("system", self.prompts.render("system"))]
         if self.method.evidence != "tools":
-            conversation.append(self._only_question(question, view))
+            message, relevance = self._only_question(question, view)
+            conversation.append(message)
             reply = yield PolicyRequest(tuple(conversation), clip)
-            frames = conversation[-1].frames
             conversation.append(Message("assistant", reply))
-            return Trajectory(frames, (), "unknown", (), (), True, tuple(conversation), read_answer(reply, question))
+            answer, said = read_answer(reply, question), tuple(conversation)
+            return Trajectory(message.frames, (), "unknown", (), (), True, said, answer, relevance=relevance)
 
         work = self._begin(question, view)
-        conversation.append(Message("user", self._decomposition_prompt(work), work.frames))
+        shown = work.frames if self.method.decompose_with_frames else ()
+        conversation.append(Message("user", self._decomposition_prompt(work), shown))
         reply = yield PolicyRequest(tuple(conversation), clip)
         conversation.append(Message("assistant", reply))
         sub_queries, understood = read_decomposition(reply, question)
@@ -100,8 +103,7 @@ class Pipeline:
 
         evidence = [self._call(query, tool, work) for query, tool in zip(sub_queries, tools, strict=True)]
         evidence = self.method.synthesis.sort(evidence)
-        links = self.method.synthesis.link(evidence, work.words)
-        block = rendering.evidence_block(evidence, links, clip, work.frames)
+        block, support = self._evidence_text(evidence, work)
         conversation.append(Message("user", self._synthesis_prompt(question, block)))
         reply = yield PolicyRequest(tuple(conversation), clip)
         conversation.append(Message("assistant", reply))
@@ -114,9 +116,10 @@ class Pipeline:
             evidence=tuple(evidence),
             decomposition_ok=understood,
             messages=tuple(conversation),
-            answer=read_answer(reply, question),
+            answer=self._settled(read_answer(reply, question), support),
             frame_calls=tuple(work.frame_calls),
             routing_ok=routed,
+            relevance=frame_tools.relevance_of(work.profile, work.relevance, work.frames),
         )
 
     # -- frames ----------------------------------------------------------------------------------------------------
@@ -126,14 +129,14 @@ class Pipeline:
         profile, relevance, frames = self._select(question, view)
         work = _Pass(question, view, profile, relevance, frames, words_of(question.text, *question.options))
         if profile.disturbance is not None:
-            work.frame_calls += [frame_tools.assessed(profile), frame_tools.selected(profile, frames)]
+            work.frame_calls += [frame_tools.assessed(profile), frame_tools.selected(profile, frames, relevance)]
         return work
 
-    def _select(self, question: Question, view: View) -> tuple[Profile, np.ndarray, tuple[int, ...]]:
-        """The profile, the relevance of its frames to the question, and the selected frames."""
-        profile = view.profile(self.method.reliability)
-        words = words_of(question.text, *question.options)
-        relevance = self.method.relevance.relevance(view.clip, profile.indices, question.text, words, self.executor)
+    def _select(self, question: Question, view: View) -> tuple[Profile, np.ndarray | None, tuple[int, ...]]:
+        """The profile, the relevance of its frames to the question (None where no model is asked), the selection."""
+        profile, relevance = view.profile(self.method.reliability), None
+        if not isinstance(self.method.relevance, NoRelevance):
+            relevance = view.relevance(self.method.relevance, profile.indices, question, self.executor)
         frames = self.method.selection.select(profile, view.clip.n_frames, self.method.frames, relevance)
         return profile, relevance, frames
 
@@ -147,11 +150,11 @@ class Pipeline:
     ) -> tuple[int, ...]:
         """Source indices handed to a tool: the selected ones, unless the method or the tool's kind says otherwise.
 
-        ``relevance``: of the profiled frames to the question; None where there is no question.
+        ``relevance``: of the profiled frames to the question; None where there is no question, or no model of it.
         """
         n_frames, k = view.clip.n_frames, self.method.frames
         known = self.executor.tools.get(tool)
-        if known is not None and known.span == "pair":
+        if known is not None and known.span != "frame":
             return self.method.selection.around(selected, n_frames, k)
         if self.method.per_tool_frames and tool in profile.yields:
             own = replace(profile, disturbance=1.0 - profile.yields[tool], yields={})
@@ -185,7 +188,7 @@ class Pipeline:
         first = self._judged(self.executor.run(tool, query, work.view.clip, frames, work.words), work.profile)
         if not self.method.refine or first.confidence >= REFINE_BELOW:
             return first
-        more = frame_tools.retrieved(work.profile, frames)
+        more = frame_tools.retrieved(work.profile, frames, work.relevance)
         if more is None:
             return first
         work.frame_calls.append(more)
@@ -209,12 +212,15 @@ class Pipeline:
 
     # -- prompts ---------------------------------------------------------------------------------------------------
 
-    def _only_question(self, question: Question, view: View) -> Message:
-        """The question for a policy that gets no tool results: with the selected frames, or with nothing at all."""
+    def _only_question(self, question: Question, view: View) -> tuple[Message, tuple[float, ...]]:
+        """The question for a policy that gets no tool results: with the selected frames, or with nothing at all.
+
+        Beside it the relevance of its frames, empty without a model of it.
+        """
         if self.method.evidence == "none":
             nothing = self._synthesis_prompt(question, "## Evidence\nnone was gathered")
-            return Message("user", f"{_asked(question)}\n\n{nothing}")
-        frames = self._select(question, view)[-1]
+            return Message("user", f"{_asked(question)}\n\n{nothing}"), ()
+        profile, relevance, frames = self._select(question, view)
         text = self.prompts.render(
             "direct",
             question=_asked(question),
@@ -222,24 +228,45 @@ class Pipeline:
             letters=rendering.letter_range(question.letters),
             numeric=question.numeric,
         )
-        return Message("user", text, frames)
+        return Message("user", text, frames), frame_tools.relevance_of(profile, relevance, frames)
 
     def _decomposition_prompt(self, work: _Pass) -> str:
         return self.prompts.render(
             "decompose",
             question=_asked(work.question),
+            brief_question=rendering.brief_question_block(work.question.text),
             frames=rendering.frames_block(work.view.clip, work.frames),
             profile=rendering.profile_block(work.profile, work.frames),
         )
 
     def _routing_prompt(self, queries: Sequence[SubQuery], work: _Pass) -> str:
         costs = {name: tool.cost for name, tool in self.executor.tools.items()}
+        candidates = [self._candidates(query) for query in queries]
         dominant = column_of(work.profile.dominant(work.frames))
         return self.prompts.render(
             "route",
-            sub_queries=rendering.sub_queries_block(queries, [self._candidates(q) for q in queries], costs),
+            sub_queries=rendering.sub_queries_block(queries, candidates, costs),
+            brief_sub_queries=rendering.brief_sub_queries_block(queries, candidates),
             disturbance=dominant,
         )
+
+    def _evidence_text(self, evidence: Sequence[Evidence], work: _Pass) -> tuple[str, dict[str, float] | None]:
+        """What the policy is told of the evidence; and the support of each option, where the synthesis pools it."""
+        synthesis = self.method.synthesis
+        links = synthesis.link(evidence, work.words)
+        block = rendering.evidence_block(evidence, links, work.view.clip, work.frames)
+        if not isinstance(synthesis, Pooled):
+            return block, None
+        asked = f"{_asked(work.question)}\n\n{rendering.frames_block(work.view.clip, work.frames)}"
+        support = synthesis.support(asked, block)
+        if synthesis.detail == "short":
+            return f"{rendering.brief_evidence_block(evidence)}\n{rendering.brief_support_block(support)}", support
+        return f"{block}\n{rendering.support_block(support)}", support
+
+    def _settled(self, answer: Answer, support: dict[str, float] | None) -> Answer:
+        """The answer with the confidence that the synthesis records: the policy's own, unless it says otherwise."""
+        synthesis = self.method.synthesis
+        return synthesis.settle(answer, support) if isinstance(synthesis, Pooled) else answer
 
     def _synthesis_prompt(self, question: Question, evidence: str) -> str:
         return self.prompts.render(
@@ -248,66 +275,6 @@ class Pipeline:
             letters=rendering.letter_range(question.letters),
             numeric=question.numeric,
         )
-
-
-def drive(turns: Turns, policy: Policy) -> Trajectory:
-    """Run one trajectory to its end, one policy turn at a time.
-
-    Raises:
-        TrustvidError: what the pipeline or the policy raised.
-    """
-    (outcome,) = drive_all([turns], policy)
-    if isinstance(outcome, TrustvidError):
-        raise outcome
-    return outcome
-
-
-def drive_all(trajectories: Sequence[Turns], policy: Policy) -> list[Trajectory | TrustvidError]:
-    """Run trajectories side by side: in each round, all that wait for the policy are asked in one list.
-
-    Returns:
-        For each, in order, the trajectory, or why there is none; one that fails does not touch the others.
-    """
-    outcomes: list[Trajectory | TrustvidError] = [TrustvidError("not started")] * len(trajectories)
-    waiting: dict[int, PolicyRequest] = {}
-
-    def go_on(place: int, reply: str | None) -> None:
-        try:
-            waiting[place] = trajectories[place].send(reply)
-        except StopIteration as stop:
-            outcomes[place] = stop.value
-        except TrustvidError as error:
-            outcomes[place] = error
-
-    for place in range(len(trajectories)):
-        go_on(place, None)
-    while waiting:
-        places, requests = list(waiting), list(waiting.values())
-        waiting.clear()
-        for place, reply in zip(places, _replies(policy, requests), strict=True):
-            if isinstance(reply, TrustvidError):
-                trajectories[place].close()
-                outcomes[place] = reply
-            else:
-                go_on(place, reply)
-    return outcomes
-
-
-def _replies(policy: Policy, requests: Sequence[PolicyRequest]) -> list[str | TrustvidError]:
-    """One reply or error for each request. Where an error does not say whose it is, each is asked alone."""
-    try:
-        return list(policy.generate(requests))
-    except PolicyError as error:
-        if error.replies:
-            message = str(error)
-            return [
-                TrustvidError(error.reasons.get(place, message)) if reply is None else reply
-                for place, reply in enumerate(error.replies)
-            ]
-        alone: TrustvidError = error
-    except TrustvidError as error:
-        alone = error
-    return [alone] if len(requests) == 1 else [one for each in requests for one in _replies(policy, [each])]
 
 
 def _as_call(evidence: Evidence, backend: str, profile: Profile, disturbance: tuple[float, ...]) -> Call:

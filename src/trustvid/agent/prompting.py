@@ -14,11 +14,12 @@ class Prompts(PromptFolder):
     """The prompts of the policy.
 
     Args:
-        folder: "full" or "compact" (shipped), or the path of a folder with the files.
+        folder: "full", "compact" or "tiny" (shipped), or the path of a folder with the files.
 
     Slots: ``question``, ``frames``, ``profile`` (decompose); ``sub_queries``, ``disturbance`` (route, for
     routing=policy); ``evidence`` (synthesise); ``question``, ``frames`` (direct, for methods without tools);
-    ``letters`` ("A to E", empty when the question has no options), ``numeric`` (the last two).
+    ``letters`` ("A to E", empty when the question has no options), ``numeric`` (the last two). In a few words instead:
+    ``brief_question`` (decompose), ``brief_sub_queries`` (route).
 
     Raises:
         ConfigError: the folder or a file of it is missing.

@@ -6,6 +6,7 @@ results, which the original left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from trustvid.agent.synthesis import Link
@@ -23,6 +24,15 @@ def question_block(question: str, letters: Sequence[str], options: Sequence[str]
     if options:
         lines += ["Options:", *(f"{letter}. {option}" for letter, option in zip(letters, options, strict=True))]
     return "\n".join(lines)
+
+
+def brief_question_block(question: str) -> str:
+    """The last sentence of a question, without options: what is asked, where the rest sets the scene.
+
+    >>> brief_question_block("You stand at the TV. Where is the LAMP?")
+    '## Question\\nWhere is the LAMP?'
+    """
+    return "## Question\n" + re.split(r"(?<=[.?!]) +(?=[A-Z])", question.strip())[-1]
 
 
 def letter_range(letters: Sequence[str]) -> str:
@@ -59,6 +69,15 @@ def sub_queries_block(
     return "\n".join(lines)
 
 
+def brief_sub_queries_block(queries: Sequence[SubQuery], candidates: Sequence[Sequence[str]]) -> str:
+    """Number, type and candidates of each sub-query: "1 text: read_text caption_frame"."""
+    lines = [
+        f"{number} {query.type}: {' '.join(tools) or 'none'}"
+        for number, (query, tools) in enumerate(zip(queries, candidates, strict=True), 1)
+    ]
+    return "\n".join(["## Tools", *lines])
+
+
 def evidence_block(
     evidence: Sequence[Evidence], links: Sequence[Link], clip: FrameSource, frames: Sequence[int]
 ) -> str:
@@ -84,6 +103,47 @@ def evidence_block(
     return "\n".join(lines)
 
 
+def brief_evidence_block(evidence: Sequence[Evidence]) -> str:
+    """One line a call: number, tool, tier (or c, where there are no tiers, in hundredths), number of observations.
+
+    "2 detect_objects c62 n30", "3 read_text low n2", or "1 caption_frame failed".
+    """
+    if not evidence:
+        return "## Evidence\nnone was gathered"
+    lines = []
+    for number, item in enumerate(evidence, 1):
+        worth = item.tier or f"c{_hundredths(item.confidence)}"
+        told = "failed" if item.error else f"{worth} n{len(item.observations)}"
+        lines.append(f"{number} {item.tool} {told}")
+    return "\n".join(["## Evidence", *lines])
+
+
+def support_block(shares: Mapping[str, float] | None) -> str:
+    """How far the evidence speaks for each option: letters in the order of the options, shares as 0.00 to 0.99.
+
+    No place and no width tells the best one. "none" where nothing is settled.
+
+    >>> support_block({"A": 0.05, "B": 0.85, "C": 0.1})
+    '### Pooled support\\nA 0.05, B 0.85, C 0.10'
+    """
+    listed = ", ".join(f"{letter} 0.{_hundredths(share)}" for letter, share in (shares or {}).items())
+    return f"### Pooled support\n{listed or 'none'}"
+
+
+def brief_support_block(shares: Mapping[str, float] | None) -> str:
+    """The same in hundredths, two digits each.
+
+    >>> brief_support_block({"A": 0.05, "B": 0.85, "C": 0.1})
+    '### Pooled support\\nA05 B85 C10'
+    """
+    listed = " ".join(f"{letter}{_hundredths(share)}" for letter, share in (shares or {}).items())
+    return f"### Pooled support\n{listed or 'none'}"
+
+
+def _hundredths(share: float) -> str:
+    return f"{min(round(100 * share), 99):02d}"
+
+
 def _evidence_lines(number: int, item: Evidence, clip: FrameSource, selected: Sequence[int]) -> list[str]:
     head = f"[{number}] {item.tool}: {item.sub_query.text}"
     if item.tier or any(seen.confidence is not None for seen in item.observations):
@@ -93,7 +153,8 @@ def _evidence_lines(number: int, item: Evidence, clip: FrameSource, selected: Se
     if item.error:
         return [head, f"  failed ({item.error.kind}): {item.error.message}"]
     moves = any(seen.kind == "motion" for seen in item.observations)
-    if moves or len(item.frames) > _LISTED_FRAMES:
+    dense = moves or len(item.frames) > _LISTED_FRAMES
+    if dense:
         looked = f"{len(item.frames)} frames from {item.frames[0]} to {item.frames[-1]}"
     else:
         looked = "frames " + " ".join(str(frame) for frame in item.frames)
@@ -101,7 +162,7 @@ def _evidence_lines(number: int, item: Evidence, clip: FrameSource, selected: Se
     lines += [f"  note: {item.note}"] if item.note else []
     lines += _motion_lines(item, clip, selected) if moves else []
     # A tool that follows things sees every frame of its window: those shown to the policy are told.
-    return lines + _thing_lines(item, set(selected) if moves else None)
+    return lines + _thing_lines(item, set(selected) if dense else None)
 
 
 def _thing_lines(item: Evidence, only: set[int] | None) -> list[str]:

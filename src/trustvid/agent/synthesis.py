@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 from trustvid.tools.evidence import Evidence, Observation, Tier
 
@@ -120,9 +121,14 @@ def match_word(reading: str, words: Sequence[str]) -> str | None:
     text = re.sub(r"[\W_]", "", reading.upper())
     if not text:
         return None
-    scored = [(SequenceMatcher(None, text, word).ratio(), word) for word in words]
+    scored = [(_similarity(text, word), word) for word in words]
     best = max(scored, default=(0.0, ""), key=lambda pair: pair[0])
     return best[1] if best[0] >= MATCH else None
+
+
+@lru_cache(maxsize=65_536)  # the same readings come back in every question on a clip
+def _similarity(text: str, word: str) -> float:
+    return SequenceMatcher(None, text, word).ratio()
 
 
 def link_words(

@@ -1,5 +1,6 @@
-"""A policy without weights: it reads the rendered messages a VLM would read and answers by explicit geometry."""
+"""Policies without weights: they read the rendered messages a VLM would read and answer by explicit geometry."""
 
 from trustvid.policy.scripted.policy import ScriptedPolicy
+from trustvid.policy.scripted.teacher import Teacher
 
-__all__ = ["ScriptedPolicy"]
+__all__ = ["ScriptedPolicy", "Teacher"]

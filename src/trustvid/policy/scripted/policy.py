@@ -11,6 +11,7 @@ from trustvid.policy.scripted.captions import asks_for_caption, write_caption
 from trustvid.policy.scripted.reading import Scene, read_scene
 from trustvid.policy.scripted.routing import asks_for_routing, choose_tools
 from trustvid.policy.scripted.solvers import Finding, by_scores, solver_for
+from trustvid.policy.scripted.support import believed, solve, tier_discount
 from trustvid.seeding import derive_seed
 
 READ = {"sub_query": "Which words are written in the picture, and where?", "type": "text"}
@@ -54,7 +55,7 @@ class ScriptedPolicy:
         if "## Evidence" not in texts[-1]:
             return json.dumps(decompose(scene.question))
         if scene.options:
-            return _choose(scene, _find(scene) if scene.has_evidence else None)
+            return _choose(scene, _find(scene))
         return _describe(scene)
 
 
@@ -68,8 +69,9 @@ def decompose(question: str) -> list[dict[str, str]]:
 
 def _find(scene: Scene) -> Finding | None:
     """What the evidence says of the options: by the solver of the question, or by its words where there is none."""
-    known = solver_for(scene.question)
-    return known[0](scene, known[1]) if known else _by_wording(scene)
+    if not scene.has_evidence:
+        return None
+    return solve(scene) if solver_for(scene.question) else _by_wording(scene)
 
 
 def _choose(scene: Scene, finding: Finding | None) -> str:
@@ -78,20 +80,8 @@ def _choose(scene: Scene, finding: Finding | None) -> str:
     if finding is None:
         pick = letters[derive_seed("guess", scene.question, *scene.options.values()) % len(letters)]
         return _answer("The evidence does not settle the question, so this is a guess.", pick, 1 / len(letters))
-    trust = _tier_discount(scene)
-    confidence = trust * finding.shares[finding.answer] + (1 - trust) / len(letters)
     note = " Only low-tier evidence supports this." if _all_low(scene) else ""
-    return _answer(finding.reason + "." + note, finding.answer, confidence)
-
-
-def _tier_discount(scene: Scene) -> float:
-    """How far the probabilities are believed, rather than a guess: as the worst tier among the tools says.
-
-    Every solver joins all tools, so the worst one bounds the answer. A probability of a share of draws already holds
-    what single observations are worth; tiers speak of whole calls. Without tiers nothing is discounted.
-    """
-    worth = {"high": 1.0, "medium": 0.9, "low": 0.6, "": 1.0}
-    return min((worth[tier] for tier in scene.tiers.values()), default=1.0)
+    return _answer(finding.reason + "." + note, finding.answer, believed(scene, finding)[finding.answer])
 
 
 def _all_low(scene: Scene) -> bool:
@@ -118,7 +108,7 @@ def _describe(scene: Scene) -> str:
         return _answer("No tool reported anything.", "The video does not show it, as far as the tools can see.", 0.0)
     found = " ".join(f"{result.rstrip('.')}." for result in scene.results.values())
     scores = [seen.score for seen in (*scene.reads, *scene.boxes)] + [part.score for part in scene.motion]
-    confidence = sum(scores) / len(scores) * _tier_discount(scene) if scores else 0.0
+    confidence = sum(scores) / len(scores) * tier_discount(scene) if scores else 0.0
     return _answer("This is what the tools report.", found, confidence)
 
 

@@ -43,6 +43,19 @@ class Moved:
 
 
 @dataclass
+class _Motion:
+    """The camera's motion as one call tells it."""
+
+    parts: list[Moved] = field(default_factory=list)
+    headings: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def seen(self) -> float:
+        """Seconds of motion, each counted by its score."""
+        return sum((part.end - part.start) * part.score for part in self.parts)
+
+
+@dataclass
 class Scene:
     """All that the messages say: the question, and what the tools reported.
 
@@ -66,7 +79,10 @@ class Scene:
 
 
 def read_scene(messages: Sequence[str]) -> Scene:
-    """Parse all messages of a conversation (texts only). Later evidence of a tool of a better tier wins."""
+    """Parse all messages of a conversation (texts only).
+
+    Of a tool that was called more than once, the result of the better tier is kept; of all motion, that of one call.
+    """
     scene = Scene()
     text = "\n".join(messages)
     _read_question(text, scene)
@@ -90,11 +106,13 @@ def _read_question(text: str, scene: Scene) -> None:
 
 def _read_evidence(text: str, scene: Scene) -> None:
     tier, tool, frame, time = "", "", -1, 0.0
+    motions: list[_Motion] = [_Motion()]
     for line in text.splitlines():
         if heading := re.fullmatch(r"### Tier (high|medium|low)", line):
             tier = heading[1]
         elif head := re.match(r"\[\d+\] (\w+): ", line):
             tool = head[1]
+            motions.append(_Motion())
         elif line.startswith("  result: "):
             scene.results.setdefault(tool, line.removeprefix("  result: "))
             scene.tiers.setdefault(tool, tier)
@@ -103,7 +121,7 @@ def _read_evidence(text: str, scene: Scene) -> None:
             frame, time = int(place[1]), float(place[2])
             _read_things(place[3], frame, time, scene)
         elif segment := _SEGMENT.search(line):
-            scene.motion.append(
+            motions[-1].parts.append(
                 Moved(
                     float(segment["start"]),
                     float(segment["end"]),
@@ -113,10 +131,12 @@ def _read_evidence(text: str, scene: Scene) -> None:
                 )
             )
         elif "camera heading" in line:
-            scene.headings |= {int(f): float(h) for f, h in re.findall(r"(\d+): ([-+][\d.]+)", line)}
+            motions[-1].headings |= {int(f): float(h) for f, h in re.findall(r"(\d+): ([-+][\d.]+)", line)}
         elif link := _LINK.match(line):
             scene.links[link["word"]] = (link["thing"], float(link["votes"]) / max(float(link["total"]), 1e-9))
-    scene.motion.sort(key=lambda m: m.start)
+    # What two calls saw of one motion is not twice the motion: the call that saw most of it, and best, is believed.
+    best = max(motions, key=lambda motion: motion.seen)
+    scene.motion, scene.headings = sorted(best.parts, key=lambda m: m.start), best.headings
 
 
 def _read_things(text: str, frame: int, time: float, scene: Scene) -> None:
