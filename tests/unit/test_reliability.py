@@ -187,7 +187,7 @@ def test_estimators_live_on_what_the_measurer_says(textured, estimator):
 
 
 def test_every_config_builds_with_its_own_defaults():
-    assert set(group_options("reliability")) == {"absolute", "off", "oracle", "paper", "relative"}
+    assert set(group_options("reliability")) == {"absolute", "learned", "off", "oracle", "paper", "relative"}
     for name in group_options("reliability"):
         node = dict(compose_config([f"+reliability={name}", "methods=[]"]).reliability)
         estimator = build(node)
