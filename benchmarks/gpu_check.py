@@ -1,17 +1,20 @@
 """Does this machine run the published 7 B policy, how fast, and in how much memory: one table, without a download.
 
-    python benchmarks/gpu_check.py [--size 7b|tiny] [--frames 32] [--tokens 64]
+    python benchmarks/gpu_check.py [--size 7b|tiny] [--frames 32] [--tokens 64] [--minutes 6]
 
 A Qwen2.5-VL of the published shape is made with random weights in bfloat16 on the GPU itself; tokenizer and processors
 are those of the tiny policy, with the bounds of conf/policy/qwen2_5_vl_7b.yaml. Then the methods ``direct`` and
-``anchored`` answer one and eight questions about a BoxWorld clip through the pipeline. Random weights answer nothing
-sensible; what they cost is what trained ones cost. Every reply is ``--tokens`` long: its end is switched off. Where
-there is no GPU the tiny model takes the same way (``--size tiny``) with fewer frames and tokens, in under a minute.
+``anchored`` answer one and eight questions about a BoxWorld clip, scaled up to 1280x720, through the pipeline. Random
+weights answer nothing sensible; what they cost is what trained ones cost, and they hardly ever end a reply before
+``--tokens``. Where there is no GPU the tiny model takes the same way (``--size tiny``) with the clip as it is and fewer
+frames and tokens, in under a minute.
 
-Printed: device, load time, tokens of the longest prompt, generated tokens per second (the reading of the prompt is
-included; "no room": the batch did not fit in memory and questions were answered one by one), peak memory, and how far
-the log-probabilities of a reply differ between a batch and alone, which is the rounding of the data type. Exit status 1
-where these are not numbers, or where a question got no answer. Times of training steps (SFT, GRPO) are not measured.
+Printed: device, load time, tokens of the longest first prompt, written tokens per second (the reading of prompts is
+included; "no room": the batch did not fit in memory and questions were answered one by one; "no time": the minutes were
+over), peak memory, and how far the log-probabilities of a reply differ between a batch and alone, which is the rounding
+of the data type. Exit status 1 where these are not numbers, or where a question got no answer.
+
+Everything measured is one function of ``MEASUREMENTS``.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,18 +35,18 @@ import cv2
 import numpy as np
 import torch
 from omegaconf import OmegaConf
-from transformers import AutoModelForImageTextToText, GenerationConfig, Qwen2_5_VLConfig
+from transformers import AutoModelForImageTextToText, Qwen2_5_VLConfig
 
 from trustvid.agent.assembly import build_pipelines
+from trustvid.agent.driving import drive_all
 from trustvid.agent.method import Question, View
-from trustvid.agent.pipeline import Pipeline, drive_all
+from trustvid.agent.pipeline import Pipeline
 from trustvid.benchmarks.boxworld.preview import render_clip
 from trustvid.config.compose import compose_config
 from trustvid.errors import TrustvidError
 from trustvid.policy.base import PolicyRequest
 from trustvid.policy.tiny_build import build_model
-from trustvid.policy.vlm import VisionLanguagePolicy
-from trustvid.policy.vlm_inputs import Tensors
+from trustvid.policy.vlm import Turn, VisionLanguagePolicy
 from trustvid.policy.vlm_model import VisionLanguageModel
 from trustvid.policy.vlm_settings import Decoding
 from trustvid.tools.assess_quality import stored_measurer
@@ -59,28 +62,69 @@ REPLY = "<think>It is left of the house.</think><answer>A</answer><confidence>0.
 
 @dataclass
 class Spent:
-    """What generation took: rows × new tokens, seconds; tokens of the longest prompt and rows of the widest batch."""
+    """What answering took: written tokens, seconds, tokens of the longest first prompt, and batches begun."""
 
     tokens: int = 0
     seconds: float = 0.0
     prompt: int = 0
-    widest: int = 0
+    batches: int = 0
+
+
+class TimedPolicy(VisionLanguagePolicy):
+    """A policy that keeps what its replies take."""
+
+    def __init__(self, *args: Any, **settings: Any):
+        super().__init__(*args, **settings)
+        self.spent = Spent()
+
+    def converse(self, requests: Sequence[PolicyRequest], decoding: Decoding | None = None) -> list[Turn]:
+        started = time.perf_counter()
+        turns = super().converse(requests, decoding)  # ends on the CPU: the device has finished
+        self.spent.seconds += time.perf_counter() - started
+        replies = [len(turn.buffer.last_reply) for turn in turns]
+        self.spent.tokens += sum(replies)
+        if self.spent.prompt == 0:
+            prompts = [len(turn.buffer) - reply for turn, reply in zip(turns, replies, strict=True)]
+            self.spent.prompt = max(prompts)
+        return turns
 
 
 @dataclass(frozen=True)
-class Timed(VisionLanguageModel):
-    """A model that keeps what its generation takes."""
+class CountedModel(VisionLanguageModel):
+    """A model that counts the batches it begins: more than one means that the first found no room."""
 
-    spent: Spent = field(default_factory=Spent)
+    begun: list[int] = field(default_factory=list)
 
-    def generate(self, batch: Sequence[Tensors], decoding: Decoding, draws: np.ndarray | None) -> list[str]:
-        started = time.perf_counter()
-        replies = super().generate(batch, decoding, draws)  # ends on the CPU: the device has finished
-        self.spent.seconds += time.perf_counter() - started
-        self.spent.tokens += len(batch) * decoding.max_new_tokens
-        self.spent.prompt = max(self.spent.prompt, *(tensors["input_ids"].shape[1] for tensors in batch))
-        self.spent.widest = max(self.spent.widest, len(batch))
-        return replies
+    def session(self, buffers: Sequence[Any]) -> Any:
+        self.begun.append(len(buffers))
+        return super().session(buffers)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What measurements work on.
+
+    Attributes:
+        device: "cuda" or "cpu".
+        model: the model under test.
+        policies: one for each size of batch, all of this model.
+        methods: the pipelines of :data:`METHODS`.
+        view: the clip.
+        frames: K.
+        ends: of ``time.perf_counter``: nothing more is begun then.
+    """
+
+    device: str
+    model: CountedModel
+    policies: dict[int, TimedPolicy]
+    methods: dict[str, Pipeline]
+    view: View
+    frames: int
+    ends: float
+
+    @property
+    def in_time(self) -> bool:
+        return time.perf_counter() < self.ends
 
 
 def config_7b(tiny: Any) -> Any:
@@ -118,23 +162,24 @@ def config_7b(tiny: Any) -> Any:
     return Qwen2_5_VLConfig(text_config=text, vision_config=vision, tie_word_embeddings=False, **tokens)
 
 
-def load(size: str, folder: Path, device: str) -> tuple[Timed, float]:
+def load(size: str, folder: Path, device: str) -> tuple[CountedModel, float]:
     """The model with random weights, made where it runs, and the seconds that took."""
     build_model(folder, "qwen2_5_vl", 0)
     started = time.perf_counter()
     model = VisionLanguagePolicy(str(folder), device=device if size == "tiny" else "cpu", name=size).load()
-    network, processor = model.network, model.processor
+    network = model.network
     if size == "7b":
         started = time.perf_counter()
+        ends = network.generation_config
         torch.manual_seed(0)
         with torch.device(device):
             config = config_7b(network.config)
             network = AutoModelForImageTextToText.from_config(config, dtype=torch.bfloat16).eval()
-    network.generation_config = GenerationConfig(pad_token_id=processor.tokenizer.pad_token_id)  # no end of a turn
+        network.generation_config = ends
     longest = network.config.get_text_config().max_position_embeddings
     if device == "cuda":
         torch.cuda.synchronize()
-    return Timed(network, processor, model.family, longest), time.perf_counter() - started
+    return CountedModel(network, model.processor, model.family, longest), time.perf_counter() - started
 
 
 def pipelines(frames: int) -> dict[str, Pipeline]:
@@ -143,7 +188,7 @@ def pipelines(frames: int) -> dict[str, Pipeline]:
     return build_pipelines(OmegaConf.to_container(compose_config(overrides), resolve=True), cache_dir=None)
 
 
-def ask(pipeline: Pipeline, view: View, policy: VisionLanguagePolicy, number: int) -> list[PolicyRequest]:
+def ask(pipeline: Pipeline, view: View, policy: TimedPolicy, number: int) -> list[PolicyRequest]:
     """Let the pipeline answer questions side by side; the last conversation of each, without its reply.
 
     Raises:
@@ -157,14 +202,21 @@ def ask(pipeline: Pipeline, view: View, policy: VisionLanguagePolicy, number: in
     return [PolicyRequest(outcome.messages[:-1], view.clip) for outcome in outcomes]
 
 
-def peak_memory(device: str) -> str:
+def reset_peak(device: str) -> None:
     if device == "cuda":
-        return f"{torch.cuda.max_memory_allocated() / 1e9:.1f} GB on the GPU"
-    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB resident"  # Linux: kilobytes
+        torch.cuda.reset_peak_memory_stats()
 
 
-def check(size: str, frames: int, tokens: int) -> int:
+def peak_memory(device: str) -> float:
+    """Gigabytes: on a GPU the most that was allocated since the last reset, else the most that was ever resident."""
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated() / 1e9
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6  # Linux: kilobytes
+
+
+def check(size: str, frames: int, tokens: int, minutes: float) -> int:
     """Measure and print; the exit status."""
+    ends = time.perf_counter() + 60 * minutes
     device = "cuda" if torch.cuda.is_available() else "cpu"
     with tempfile.TemporaryDirectory() as folder:
         model, taken = load(size, Path(folder) / "model", device)
@@ -176,40 +228,70 @@ def check(size: str, frames: int, tokens: int) -> int:
         print(f"load             {taken:.1f} s", flush=True)
         bounds = {"min_pixels": 50_176, "max_pixels": 602_112} if size == "7b" else {}
         policies = {
-            batch: VisionLanguagePolicy(str(folder), max_new_tokens=tokens, batch_size=batch, **bounds)
-            for batch in BATCHES
+            batch: TimedPolicy(str(folder), max_new_tokens=tokens, batch_size=batch, **bounds) for batch in BATCHES
         }
         for policy in policies.values():
             policy.loaded = model
         path = Path(folder) / "city.mp4"
-        write_video(path, render_clip("city", 0).frames, 10)
+        write_video(path, clip_frames(size), 10)
         with open_clip(path) as clip:
-            return _measure(model, policies, clip, frames, device)
+            methods = pipelines(frames)
+            view = View(clip, stored_measurer(methods[METHODS[0]].executor))
+            print(f"clip             {clip.width}x{clip.height}, {frames} of {clip.n_frames} frames")
+            bench = Bench(device, model, policies, methods, view, frames, ends)
+            ask(methods["direct"], view, policies[1], 1)  # what only a first call costs
+            sound = [measure(bench) for measure in MEASUREMENTS]
+            return 0 if all(sound) else 1
 
 
-def _measure(model: Timed, policies: dict[int, VisionLanguagePolicy], clip: Any, frames: int, device: str) -> int:
-    methods = pipelines(frames)
-    view = View(clip, stored_measurer(methods[METHODS[0]].executor))
-    ask(methods["direct"], view, policies[1], 1)  # what only a first call costs
-    print(f"{f'{frames} frames':<17}" + "".join(f"{method:>12}" for method in METHODS))
-    rows: dict[str, list[str]] = {"prompt tokens": []} | {f"tokens/s batch {batch}": [] for batch in BATCHES}
-    conversations: list[PolicyRequest] = []
+def clip_frames(size: str) -> np.ndarray:
+    """A BoxWorld flight, uint8 RGB; for the large model as large as real footage, so that prompts are as long."""
+    frames = render_clip("city", 0).frames
+    if size == "tiny":
+        return frames
+    return np.stack([cv2.resize(frame, (1280, 720), interpolation=cv2.INTER_CUBIC) for frame in frames])
+
+
+# -- what is measured --------------------------------------------------------------------------------------------------
+
+
+def answering(bench: Bench) -> bool:
+    """Tokens per second and memory of answering questions, alone and side by side."""
+    print(f"{f'{bench.frames} frames':<24}" + "".join(f"{method:>12}" for method in METHODS))
+    rows: dict[str, list[str]] = {}
     for method in METHODS:
-        longest = 0
-        for batch in BATCHES:
-            vars(model.spent).update(vars(Spent()))
-            conversations = ask(methods[method], view, policies[batch], batch)
-            speed = f"{model.spent.tokens / model.spent.seconds:.1f}" if model.spent.widest == batch else "no room"
-            rows[f"tokens/s batch {batch}"].append(speed)
-            longest = max(longest, model.spent.prompt)
-        rows["prompt tokens"].append(f"{longest:,}")
+        for batch, policy in bench.policies.items():
+            speed = memory = prompt = "no time"
+            if bench.in_time:
+                policy.spent = Spent()
+                bench.model.begun.clear()
+                reset_peak(bench.device)
+                ask(bench.methods[method], bench.view, policy, batch)
+                alone = len(bench.model.begun) > 1
+                speed = "no room" if alone else f"{policy.spent.tokens / policy.spent.seconds:.1f}"
+                memory, prompt = f"{peak_memory(bench.device):.1f}", f"{policy.spent.prompt:,}"
+            for name, value in (("prompt tokens", prompt), ("tokens/s", speed), ("peak GB", memory)):
+                rows.setdefault(f"{name} batch {batch}", []).append(value)
     for name, values in rows.items():
-        print(f"{name:<17}" + "".join(f"{value:>12}" for value in values))
-    together, alone = (policies[batch].logprobs(conversations, [REPLY] * len(conversations)) for batch in (8, 1))
+        print(f"{name:<24}" + "".join(f"{value:>12}" for value in values), flush=True)
+    return True
+
+
+def rounding(bench: Bench) -> bool:
+    """How far the log-probabilities of a reply differ between a batch and alone; False where these are no numbers."""
+    if not bench.in_time:
+        print("batch or alone   no time")
+        return True
+    conversations = ask(bench.methods["direct"], bench.view, bench.policies[8], 8)
+    together, alone = (bench.policies[n].logprobs(conversations, [REPLY] * len(conversations)) for n in (8, 1))
     difference = float(np.abs(np.array(together) - np.array(alone)).max())
-    print(f"peak memory      {peak_memory(device)}")
     print(f"batch or alone   log-probabilities of a reply differ by at most {difference:.2g}")
-    return 0 if math.isfinite(difference) else 1
+    return math.isfinite(difference)
+
+
+# Each measures one thing on the bench, prints its lines and says whether what it found is sound. Steps of training
+# (seconds and memory of a step of SFT, of GRPO) are measurements like these: a function each, listed here.
+MEASUREMENTS: tuple[Callable[[Bench], bool], ...] = (answering, rounding)
 
 
 def main() -> int:
@@ -218,6 +300,7 @@ def main() -> int:
     parser.add_argument("--size", choices=("tiny", "7b"), default="7b" if gpu else "tiny", help="7b where there is one")
     parser.add_argument("--frames", type=int, help="frames that the policy is shown: 32, tiny 4")
     parser.add_argument("--tokens", type=int, help="tokens of every reply: 64, tiny 6")
+    parser.add_argument("--minutes", type=float, default=6.0, help="nothing more is begun after this time: 6")
     parser.add_argument("--threads", type=int, default=None, help="of the CPU; as many as torch takes unless told")
     arguments = parser.parse_args()
     if arguments.size == "7b" and not gpu:
@@ -226,7 +309,7 @@ def main() -> int:
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     frames, tokens = DEFAULTS[arguments.size]
-    return check(arguments.size, arguments.frames or frames, arguments.tokens or tokens)
+    return check(arguments.size, arguments.frames or frames, arguments.tokens or tokens, arguments.minutes)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,9 @@ from trustvid.config.compose import CONF, compose_config, group_options
 from trustvid.config.entry import comma_hints, unknown_options
 from trustvid.config.schema import EvaluateConfig
 from trustvid.errors import ConfigError
+from trustvid.stages.grpo import GrpoConfig
+from trustvid.stages.reliability import ReliabilityConfig
+from trustvid.stages.sft import SftConfig
 from trustvid.tools.evidence import TOOL_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,8 +27,30 @@ SINGLE = ("policy", "prompts", "reader", *(f"tools/{name}" for name in TOOL_NAME
 PARTS = ("relevance", "reliability", "selection", "confidence", "routing", "synthesis")
 
 
-def composed(*overrides: str) -> dict:
-    return OmegaConf.to_container(compose_config(overrides), resolve=True)
+STAGES = {"sft": SftConfig, "grpo": GrpoConfig, "reliability": ReliabilityConfig}
+# What an option cannot be valid without: a file or folder of the user's, or another group that goes with it.
+NEEDS = {
+    ("data", "triplets"): ["data.file=pairs.jsonl", "data_dir=videos"],
+    ("data", "rollouts"): ["data.file=rollouts.jsonl", "benchmark=boxworld"],
+    ("data", "teacher"): ["benchmark=boxworld"],
+    ("data", "mcq"): ["benchmark=boxworld"],
+}
+TRAINED = {
+    "sft": ("data", "adapter", "optimizer", "trainer", "logger", "disturbance"),
+    "grpo": ("adapter", "optimizer", "trainer", "logger", "disturbance"),
+}
+
+
+def composed(*overrides: str, name: str = "evaluate") -> dict:
+    return OmegaConf.to_container(compose_config(overrides, name=name), resolve=True)
+
+
+def command_of(experiment: str) -> tuple[str, list[str]]:
+    """Root and words of the command in an experiment's first lines: ("train", ["stage=sft", "experiment=…"]); what
+    stands there in angle brackets is the user's."""
+    head = (CONF / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8").splitlines()[:2]
+    root, words = re.match(r"# python (\w+)\.py (.*?)(?: {2,}\(|$)", head[1]).groups()
+    return root, re.sub(r"<[^>]+>", "run", words).split()
 
 
 def test_the_default_config_is_valid():
@@ -36,17 +62,20 @@ def test_the_default_config_is_valid():
 
 @pytest.mark.parametrize("choice", [f"{group}={option}" for group in SINGLE for option in group_options(group)])
 def test_every_option_of_a_group_is_valid(choice):
-    check(composed(choice), EvaluateConfig)
+    sees = ("policy=tiny_qwen2_5_vl",) if choice.endswith("=vlm") else ()  # these tools ask the run's policy
+    check(composed(choice, *sees), EvaluateConfig)
 
 
 @pytest.mark.parametrize("choice", [(group, option) for group in PARTS for option in group_options(group)])
 def test_every_part_of_a_method_can_be_swapped_from_the_command_line(choice):
     group, option = choice
-    config = composed("methods=[blind]", f"{group}@methods.blind.{group}={option}")
+    rates = ("policy=tiny_qwen2_5_vl",) if choice == ("relevance", "policy") else ()
+    config = composed("methods=[blind]", f"{group}@methods.blind.{group}={option}", *rates)
     check(config, EvaluateConfig)
-    assert config["methods"]["blind"][group] == OmegaConf.to_container(
-        OmegaConf.load(CONF / group / f"{option}.yaml"), resolve=False
-    )
+    expected = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{option}.yaml"), resolve=False)
+    if rates:
+        expected["policy"] = config["policy"]
+    assert config["methods"]["blind"][group] == expected
 
 
 ONE_BY_ONE = [
@@ -65,9 +94,23 @@ def test_methods_and_corruptions_are_chosen_one_by_one(method, corruption):
 
 @pytest.mark.parametrize("experiment", group_options("experiment"))
 def test_every_experiment_is_valid_and_starts_with_its_command(experiment):
-    check(composed(f"experiment={experiment}"), EvaluateConfig)
-    head = (CONF / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8").splitlines()[:2]
-    assert f"experiment={experiment}" in head[1]
+    root, words = command_of(experiment)
+    assert f"experiment={experiment}" in words
+    config = composed(*words, name=root)
+    check(config, EvaluateConfig if root == "evaluate" else STAGES[config["stage"]])
+
+
+@pytest.mark.parametrize(
+    ("stage", "group", "option"),
+    [
+        (stage, group, option)
+        for stage, groups in TRAINED.items()
+        for group in groups
+        for option in group_options(group)
+    ],
+)
+def test_every_option_of_a_group_of_training_is_valid(stage, group, option):
+    check(composed(f"stage={stage}", f"{group}={option}", *NEEDS.get((group, option), ()), name="train"), STAGES[stage])
 
 
 def test_every_field_of_every_config_file_has_a_comment():

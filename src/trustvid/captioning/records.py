@@ -115,6 +115,7 @@ class ResponseRecord:
         text: the response; None when there is none that can be judged.
         reason: why there is none.
         seconds: it took to write, None when it was written elsewhere.
+        thinking: what the model thought first, which is no part of the response; None when it did not think.
     """
 
     captioner: str
@@ -122,6 +123,7 @@ class ResponseRecord:
     text: str | None
     reason: str | None = None
     seconds: float | None = None
+    thinking: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The plain record; inverse of the constructor."""

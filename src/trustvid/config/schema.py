@@ -9,7 +9,7 @@ from typing import Any
 
 from trustvid.config.suites import suite_faults
 
-MODES = ("all", "infer", "judge", "score", "table", "precompute", "calibrate")
+MODES = ("all", "infer", "judge", "score", "table", "precompute", "calibrate", "estimate")
 DEFAULT_BASELINE = "blind"
 """What methods are compared with unless the config says otherwise; a run may lack it, and compares with its first."""
 
@@ -31,6 +31,7 @@ class EvaluateConfig:
     limit: int | None = None
     workers: int | None = None
     video_time_limit_s: float = 900.0
+    tool_device: str = "auto"
     tool_time_limit_s: float = 60.0
     window_s: float = 2.0
     on_error: str = "skip"
@@ -41,6 +42,8 @@ class EvaluateConfig:
     responses: str | list[str] | None = None
     reference: str | None = None
     evidence: str = "tools"
+    captioning: dict[str, Any] = field(default_factory=dict)
+    estimate: dict[str, Any] = field(default_factory=dict)
     judge: dict[str, Any] = field(default_factory=dict)
     benchmark: dict[str, Any] = field(default_factory=dict)
     policy: dict[str, Any] = field(default_factory=dict)

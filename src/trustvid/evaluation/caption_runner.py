@@ -19,14 +19,13 @@ from trustvid.agent.rendering import evidence_block, frames_block
 from trustvid.agent.synthesis import link_words
 from trustvid.captioning.files import response_fault
 from trustvid.captioning.records import ResponseRecord
-from trustvid.captioning.rules.strict import without_thinking
 from trustvid.config.checking import build
 from trustvid.errors import TrustvidError, VideoError
+from trustvid.evaluation.caption_protocol import UNCLOSED, CaptionProtocol, split_thought
 from trustvid.llm.prompting import PromptFolder
-from trustvid.policy.base import Message, Policy, PolicyRequest
+from trustvid.policy.base import Policy, PolicyError, PolicyRequest
 from trustvid.tools.evidence import Evidence, SubQuery
 from trustvid.tools.executor import Executor
-from trustvid.video.sampling import uniform_indices
 from trustvid.video.source import FrameSource
 
 # What is asked of each tool when nobody knows yet what the captions will need.
@@ -46,6 +45,7 @@ class CaptionWorker:
     reader: Any
     policy: Policy
     prompts: PromptFolder
+    protocol: CaptionProtocol
     executor: Executor | None
 
 
@@ -57,8 +57,13 @@ def set_up(config: dict[str, Any]) -> CaptionWorker:
     executor = None
     if config["evidence"] == "tools":
         executor = build_executor(config, Path(config["paths"]["cache"]) / "tools")
-    prompts = caption_prompts(config["prompts"]["folder"])
-    return CaptionWorker(config, build(config["reader"]), build(config["policy"]), prompts, executor)
+    prompts, protocol = caption_prompts(config["prompts"]["folder"]), protocol_of(config)
+    return CaptionWorker(config, build(config["reader"]), build(config["policy"]), prompts, protocol, executor)
+
+
+def protocol_of(config: Mapping[str, Any]) -> CaptionProtocol:
+    """How the config's captioner is shown videos and whether it thinks first."""
+    return build(config["captioning"]) if config.get("captioning") else CaptionProtocol()
 
 
 def caption_prompts(folder: str) -> PromptFolder:
@@ -77,20 +82,24 @@ def caption_video(worker: CaptionWorker, unit: dict[str, Any]) -> Iterator[list[
         unit: ``video`` (path), ``captioner`` (name in the records) and ``tasks`` (list of {"id", "instruction"}).
 
     Yields:
-        One group with one :class:`ResponseRecord` for each instruction.
+        Groups with one :class:`ResponseRecord` for each instruction. As many instructions are asked in one list as the
+        policy answers at a time.
     """
+    tasks, captioner = unit["tasks"], unit["captioner"]
     try:
         clip = worker.reader.open(Path(unit["video"]))
-        frames = tuple(uniform_indices(clip.n_frames, worker.config["frames"]))
+        frames = worker.protocol.frames(clip, worker.config["frames"])
         evidence = _evidence(worker, clip, frames)
     except VideoError as error:
         if worker.config["on_error"] == "stop":
             raise
-        for task in unit["tasks"]:
-            yield [ResponseRecord(unit["captioner"], task["id"], None, str(error)).to_json()]
+        for task in tasks:
+            yield [ResponseRecord(captioner, task["id"], None, str(error)).to_json()]
         return
-    for task in unit["tasks"]:
-        yield [_caption(worker, unit["captioner"], task, clip, frames, evidence).to_json()]
+    together = getattr(worker.policy, "parallel", 1)
+    for start in range(0, len(tasks), together):
+        asked = tasks[start : start + together]
+        yield [record.to_json() for record in _captions(worker, captioner, asked, clip, frames, evidence)]
 
 
 def _evidence(worker: CaptionWorker, clip: FrameSource, frames: tuple[int, ...]) -> str:
@@ -119,32 +128,57 @@ def read_words(evidence: Sequence[Evidence]) -> tuple[str, ...]:
     )
 
 
-def _caption(
+def _captions(
     worker: CaptionWorker,
     captioner: str,
-    task: Mapping[str, Any],
+    tasks: Sequence[Mapping[str, Any]],
     clip: FrameSource,
     frames: tuple[int, ...],
     evidence: str,
-) -> ResponseRecord:
-    shown = frames_block(clip, frames)
-    messages = (
-        Message("system", worker.prompts.render("caption_system", evidence=bool(evidence))),
-        Message(
-            "user",
-            worker.prompts.render("caption", instruction=task["instruction"], frames=shown, evidence=evidence),
-            frames,
-        ),
-    )
+) -> list[ResponseRecord]:
+    """Records of instructions that are asked in one list; the time they take is divided evenly among them."""
+    requests = [_request(worker, task["instruction"], clip, frames, evidence) for task in tasks]
     start = time.perf_counter()
+    replies = _replies(worker, requests)
+    seconds = round((time.perf_counter() - start) / len(tasks), 4)
+    opened = worker.protocol.thinking == "opened"
+    records = []
+    for task, reply in zip(tasks, replies, strict=True):
+        if isinstance(reply, TrustvidError):
+            records.append(ResponseRecord(captioner, task["id"], None, str(reply)))
+            continue
+        # As the published scripts do: the answer is what follows the thinking.
+        thought, caption = split_thought(reply, opened)
+        fault = UNCLOSED if caption is None else response_fault([caption])
+        records.append(ResponseRecord(captioner, task["id"], None if fault else caption, fault, seconds, thought))
+    return records
+
+
+def _request(
+    worker: CaptionWorker, instruction: str, clip: FrameSource, frames: tuple[int, ...], evidence: str
+) -> PolicyRequest:
+    task = worker.prompts.render("caption_system", evidence=bool(evidence))
+    shown = frames_block(clip, frames)
+    words = worker.prompts.render("caption", instruction=instruction, frames=shown, evidence=evidence)
+    return PolicyRequest(worker.protocol.messages(task, words, frames), clip)
+
+
+def _replies(worker: CaptionWorker, requests: Sequence[PolicyRequest]) -> list[str | TrustvidError]:
+    """One reply or error for each request.
+
+    Raises:
+        TrustvidError: a request failed and the config says on_error=stop.
+    """
     try:
-        reply = worker.policy.generate([PolicyRequest(messages, clip)])[0]
+        return list(worker.policy.generate(requests))
     except TrustvidError as error:
         if worker.config["on_error"] == "stop":
             raise
-        return ResponseRecord(captioner, task["id"], None, str(error))
-    # As the published scripts do: the answer is what follows the thinking.
-    text = without_thinking(reply)
-    fault = response_fault([text])
-    seconds = round(time.perf_counter() - start, 4)
-    return ResponseRecord(captioner, task["id"], None if fault else text, fault, seconds)
+        if isinstance(error, PolicyError) and error.replies:
+            return [
+                TrustvidError(error.reasons.get(place, str(error))) if reply is None else reply
+                for place, reply in enumerate(error.replies)
+            ]
+        if len(requests) == 1:
+            return [error]
+    return [one for request in requests for one in _replies(worker, [request])]  # it did not say whose fault it was

@@ -27,8 +27,10 @@ PACKAGES = (
     "pyarrow",
     "rapidocr",
     "scipy",
+    "supervision",
     "timm",
     "torch",
+    "trackers",
     "transformers",
 )
 """Packages whose version can change a number."""

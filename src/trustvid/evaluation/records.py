@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trustvid.benchmarks.sample import Sample
 
 Status = Literal["ok", "unparsed", "abstained", "unscored"]
-ConfidenceSource = Literal["stated", "posterior", "option_logprobs"]
+ConfidenceSource = Literal["stated", "pooled", "option_logprobs"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 CONFIDENCE_SOURCES: tuple[ConfidenceSource, ...] = get_args(ConfidenceSource)
 CLEAN = "clean"

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from trustvid.agent.assembly import build_pipelines
+from trustvid.agent.driving import drive_all
 from trustvid.agent.method import Question, View
-from trustvid.agent.pipeline import Pipeline, drive_all
+from trustvid.agent.pipeline import Pipeline
 from trustvid.agent.trajectory import Answer, Trajectory
 from trustvid.benchmarks.sample import Sample
 from trustvid.config.checking import build

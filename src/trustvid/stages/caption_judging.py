@@ -29,6 +29,7 @@ def judge_responses(config: Mapping[str, Any], folder: RunFolder, info: RunInfo)
     """
     from trustvid.captioning.records import JUDGEMENTS, judge_id, judgement_lines, require, response_lines, task_lines
     from trustvid.progress import Progress
+    from trustvid.stages.cost import tell_judgements
 
     judge = build(config["judge"])
     description = judge.describe()
@@ -38,6 +39,7 @@ def judge_responses(config: Mapping[str, Any], folder: RunFolder, info: RunInfo)
     done = judgement_lines(folder.path)
     keys = [key for key in responses if _is_open(key, name, tasks, responses, done)]
     run = folder.existing_run()
+    tell_judgements(config, [_size(tasks[key[1]], responses[key]["text"]) for key in keys])
     same = replace(info, datasets=run["datasets"], seeds=run["seeds"], decode=run["decode"])
     with folder.writing(same) as writer:
         known = {other: about for other, about in judges_of(folder).items() if other != name}
@@ -49,6 +51,13 @@ def judge_responses(config: Mapping[str, Any], folder: RunFolder, info: RunInfo)
                 changed = [r for r in batch if r["judgement"] != (done.get(_key(r)) or {}).get("judgement")]
                 writer.append(JUDGEMENTS, changed)
                 progress.advance(len(batch), sum(_failures(record["judgement"]) > 0 for record in batch))
+
+
+def _size(task: Mapping[str, Any], text: str) -> tuple[int, int, int]:
+    """What a judgement's cost depends on: items of the checklist, characters of instruction and response."""
+    from trustvid.stages.cost import checklist_items
+
+    return checklist_items(task["checklist"]), len(task["instruction"]), len(text)
 
 
 def _is_open(key: tuple[str, str], judge: str, tasks: Lines, responses: Lines, done: Lines) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,8 +27,8 @@ _TOLD = 20  # entries that cannot be used are listed up to this many
 
 def collect_responses(config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder, info: RunInfo) -> None:
     """Write or import the responses that are not there yet."""
+    from trustvid.benchmarks.splits import choose
     from trustvid.captioning.records import RESPONSES, TASKS, TaskRecord, response_lines, task_lines
-    from trustvid.stages.evaluate import choose
 
     benchmark = build(config["benchmark"])
     found, problems = benchmark.tasks()
@@ -51,6 +50,36 @@ def collect_responses(config: dict[str, Any], typed: EvaluateConfig, folder: Run
             writer.append(RESPONSES, (r for r in imported if (r["captioner"], r["task_id"]) not in done))
         else:
             _write_captions(config, typed, tasks, done, writer)
+
+
+def estimate(config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder) -> None:
+    """Print what the responses that are not there yet will cost, and judging all that are not judged."""
+    from trustvid.benchmarks.splits import choose
+    from trustvid.captioning.records import judge_id, judgement_lines, response_lines
+    from trustvid.stages.cost import NOTHING, checklist_items, tell_captions, tell_judgements
+
+    benchmark = build(config["benchmark"])
+    found, problems = benchmark.tasks()
+    tasks = choose(found, typed.limit, typed.seed)
+    print(f"{benchmark.name}: {len(tasks)} instructions on {len({task.cluster for task in tasks})} videos")
+    tell("left out", problems)
+    files = _response_files(typed.responses, benchmark)
+    captioners = [captioner_of(path) for path in files] or [build(config["policy"]).name]
+    there = {} if typed.fresh else response_lines(folder.path)
+    told = not files and tell_captions(config, [task for task in tasks if (captioners[0], task.id) not in there])
+    if config["judge"]:
+        judge = build(config["judge"])
+        judged = {} if typed.fresh else judgement_lines(folder.path)
+        name = judge_id(judge.name, judge.describe()) if judged else ""
+        sizes = [
+            (checklist_items(task.checklist), len(task.instruction.text), None)
+            for captioner in captioners
+            for task in tasks
+            if (name, captioner, task.id) not in judged and (files or isinstance(task.video, Path))
+        ]
+        told = tell_judgements(config, sizes) or told
+    if not told:
+        print(NOTHING)
 
 
 def _response_files(responses: Any, benchmark: Any) -> list[Path]:
@@ -100,6 +129,8 @@ def _write_captions(
     from trustvid.evaluation import caption_runner
     from trustvid.evaluation.pool import Unit, Work, run_units
     from trustvid.progress import Progress
+    from trustvid.stages.cost import tell_captions
+    from trustvid.stages.evaluate import workers_of
 
     caption_runner.caption_prompts(config["prompts"]["folder"])  # a missing prompt stops here, not in a worker
     captioner = build(config["policy"]).name
@@ -114,6 +145,7 @@ def _write_captions(
         for video, of_video in still.items()
         if isinstance(of_video[0].video, Path)
     ]
+    tell_captions(config, [task for of_video in still.values() for task in of_video])
     open_ids = {unit.name: {task["id"] for task in unit.payload["tasks"]} for unit in units}
     already = len(tasks) - sum(map(len, open_ids.values()))
     with Progress(len(tasks), "captions", unit="captions", done=already) as progress:
@@ -132,8 +164,8 @@ def _write_captions(
                 print(f"{event.unit.name}: {event.reason}\n{event.detail}", file=sys.stderr)
 
         work = Work(caption_runner.set_up, caption_runner.caption_video, config)
-        workers = os.cpu_count() or 1 if typed.workers is None else typed.workers
-        run_units(units, work, workers, typed.video_time_limit_s, on_result)
+        asked = {**config, "methods": {}, "tools": config["tools"] if typed.evidence == "tools" else {}}
+        run_units(units, work, workers_of(typed, asked), typed.video_time_limit_s, on_result)
 
 
 def _plain(tasks: Sequence[CaptionTask]) -> list[dict[str, str]]:
@@ -159,7 +191,12 @@ def _bytes(path: Path) -> bytes:
 
 
 def _decode(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {"reader": config["reader"].get("kind"), "frames": config["frames"], "evidence": config["evidence"]}
+    from trustvid.evaluation.caption_runner import protocol_of
+
+    protocol = protocol_of(config)
+    frames = config["frames"] if protocol.fps is None else f"{protocol.fps:g} a second"
+    thinking = {} if protocol.thinking == "none" else {"thinking": protocol.thinking}
+    return {"reader": config["reader"].get("kind"), "frames": frames, "evidence": config["evidence"], **thinking}
 
 
 def _about(

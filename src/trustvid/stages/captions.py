@@ -19,9 +19,9 @@ from trustvid.config.schema import EvaluateConfig
 from trustvid.errors import ConfigError, DataError, TrustvidError
 from trustvid.evaluation.store import RunFolder, RunInfo
 from trustvid.stages.caption_judging import judge_responses, judges_of
-from trustvid.stages.caption_responses import collect_responses, tell
+from trustvid.stages.caption_responses import collect_responses, estimate, tell
 
-MODES = ("all", "infer", "judge", "score", "table")
+MODES = ("all", "infer", "judge", "score", "table", "estimate")
 EVIDENCE = ("tools", "none")
 # What changes no response: the judge (its verdicts are kept apart by its own id), the headline's rules, the reference,
 # and everything about corrupted questions.
@@ -62,6 +62,8 @@ def run(config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder, info: 
     found = list(faults(typed))
     if found:
         raise ConfigError(found)
+    if typed.mode == "estimate":
+        estimate(config, typed, folder)
     if typed.mode in ("all", "infer"):
         collect_responses(config, typed, folder, info)
     if typed.mode in ("all", "judge"):

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trustvid.benchmarks.sample import Sample
+from trustvid.benchmarks.splits import choose
 from trustvid.config.checking import build, check
 from trustvid.config.schema import EvaluateConfig
 from trustvid.errors import ConfigError, DataError, TrustvidError
 from trustvid.evaluation.provenance import NOT_HASHED, config_hash
 from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
-from trustvid.seeding import derive_seed
 from trustvid.stages.common import overrides, plain_config, run_path
 
 if TYPE_CHECKING:
@@ -31,15 +31,17 @@ NOT_IN_HASH = (
     "benchmark.workers",
     "on_error",
     "video_time_limit_s",
+    "tool_device",
     "save_trajectories",
     "retry_unscored",
     "baseline",
     "contrasts",
-    *(f"policy.{name}" for name in ("store", "offline", "key_env", "concurrency", "timeout_s", "total_timeout_s")),
-    *(f"policy.{name}" for name in ("max_retries", "backoff_s", "give_up_after")),
+    "estimate",
+    *(f"*policy.{name}" for name in ("store", "offline", "key_env", "concurrency", "timeout_s", "total_timeout_s")),
+    *(f"*policy.{name}" for name in ("max_retries", "backoff_s", "give_up_after")),
 )
 # Settings that only benchmarks of captions read, and those that only benchmarks of questions do.
-ONLY_CAPTIONS = ("judge", "rules", "responses", "reference", "evidence")
+ONLY_CAPTIONS = ("judge", "rules", "responses", "reference", "evidence", "captioning")
 ONLY_QUESTIONS = ("suites",)
 Key = tuple[str, str, str]  # sample_id, method, condition of a prediction
 # Conditions up to which ``video_time_limit_s`` holds for a video; more of them get more time in proportion.
@@ -49,7 +51,7 @@ TIMED_CONDITIONS = 6
 # What mode=calibrate does not read: it asks no question. Which calibration it checks changes no case it collects.
 NOT_OF_CALIBRATION = (
     *ONLY_CAPTIONS,
-    *("methods", "policy", "prompts", "severity", "suites", "frames", "window_s"),
+    *("methods", "policy", "prompts", "severity", "suites", "frames"),
     *("calibrate.calibration", "calibrate.output"),
 )
 
@@ -87,7 +89,7 @@ def run(cfg: DictConfig) -> Path:
         return folder.path
     if typed.mode == "judge":
         raise ConfigError([f"mode=judge: {typed.name} asks no judge; it is for captions (benchmark=if_vidcap, …)"])
-    if typed.mode in ("all", "infer", "precompute"):
+    if typed.mode in ("all", "infer", "precompute", "estimate"):
         _work(folder, info, typed, config)
     if typed.mode in ("all", "score"):
         _score(folder, typed)
@@ -108,21 +110,15 @@ def video_time_limit(typed: EvaluateConfig, n_conditions: int) -> float:
     return typed.video_time_limit_s * max(1.0, n_conditions / TIMED_CONDITIONS)
 
 
-def choose(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
-    """At most ``limit`` questions: videos in a seeded order, each with all its questions until the limit is reached."""
-    if limit is None or limit >= len(samples):
-        return list(samples)
-    clusters = sorted({sample.cluster for sample in samples}, key=lambda name: derive_seed("limit", seed, name))
-    rank = {name: place for place, name in enumerate(clusters)}
-    return sorted(samples, key=lambda sample: rank[sample.cluster])[:limit]
-
-
 # -- answering ---------------------------------------------------------------------------------------------------------
 
 
 def _work(folder: RunFolder, info: RunInfo, typed: EvaluateConfig, config: dict[str, Any]) -> None:
-    """Load the benchmark and answer (or precompute) what is still open."""
+    """Load the benchmark and answer (or precompute, or estimate the cost of) what is still open."""
     from dataclasses import replace
+
+    from trustvid.evaluation.suites import conditions_of
+    from trustvid.stages.cost import NOTHING, tell_answers
 
     benchmark = build(config["benchmark"])
     found, rejected = benchmark.samples()
@@ -130,6 +126,11 @@ def _work(folder: RunFolder, info: RunInfo, typed: EvaluateConfig, config: dict[
     print(f"{benchmark.name}: {len(samples)} questions on {len({s.cluster for s in samples})} videos")
     for row in rejected:
         print(f"  left out: {row.id}: {row.reason}", file=sys.stderr)
+    if typed.mode == "estimate":
+        done = set() if typed.fresh else folder.done_keys(typed.retry_unscored)
+        if not tell_answers(config, samples, done, conditions_of(config)):
+            print(NOTHING)
+        return
     info = replace(
         info,
         datasets=_digests(samples, benchmark) | {"prompts": build(config["prompts"]).digest} | _calibrations(config),
@@ -145,6 +146,7 @@ def _work(folder: RunFolder, info: RunInfo, typed: EvaluateConfig, config: dict[
             found = folder.load("predictions").records
             failed = {one.key: one.reason or "" for one in found if one.status == "unscored"}
             done = folder.done_keys(typed.retry_unscored)
+            tell_answers(config, samples, done, conditions_of(config))
             _run_pool(typed, config, samples, done, failed, "infer", writer)
             writer.write_json("questions.json", _questions(config, samples, rejected, benchmark))
 
@@ -308,7 +310,12 @@ def _calibrations(config: Mapping[str, Any]) -> dict[str, str]:
 
     parts = [node.get(part) or {} for node in config["methods"].values() for part in ("reliability", "confidence")]
     names = sorted({str(part["calibration"]) for part in parts if part.get("calibration")})
-    return {f"calibration {name}": hashlib.sha256(calibration_file(name).read_bytes()).hexdigest() for name in names}
+    digests = {f"calibration {name}": hashlib.sha256(calibration_file(name).read_bytes()).hexdigest() for name in names}
+    for folder in sorted({str(part["weights"]) for part in parts if part.get("weights")}):
+        from trustvid.reliability.learned_files import weights_digest
+
+        digests[f"reliability {Path(folder).name}"] = weights_digest(folder)
+    return digests
 
 
 def _yaml(value: Any) -> str:
