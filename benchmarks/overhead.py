@@ -18,8 +18,8 @@ import cv2
 from omegaconf import OmegaConf
 
 from trustvid.agent.assembly import build_pipelines
+from trustvid.agent.driving import drive
 from trustvid.agent.method import Question, View
-from trustvid.agent.pipeline import drive
 from trustvid.config.checking import build
 from trustvid.config.compose import compose_config
 from trustvid.tools.assess_quality import stored_measurer

@@ -15,6 +15,7 @@ COMMANDS = {
     "table": ("trustvid.stages.table", "several run folders, of a sweep say, as one table"),
     "gallery": ("trustvid.stages.gallery", "what each corruption does to a frame of a video, as one labelled picture"),
     "profile": ("trustvid.stages.profile", "which frames of a video can be relied on, and which would be chosen"),
+    "mstar": ("trustvid.stages.mstar", "how many sub-queries a question needs, as the reward of training counts them"),
     "check": ("trustvid.captioning.check_cli", "whether caption parts meet format constraints, one JSON object a line"),
 }
 

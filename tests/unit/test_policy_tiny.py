@@ -127,3 +127,33 @@ def test_wrong_settings_are_refused():
     with pytest.raises(ConfigError) as caught:
         TinyPolicy("qwen3_vl", "none", dtype="int3", max_new_tokens=0, batch_size=0)
     assert len(caught.value.faults) == 3
+
+
+def test_another_size_has_its_words_as_tokens_and_a_folder_of_its_own(cache, clip):
+    small = {"hidden_size": 96, "layers": 2, "heads": 4, "kv_heads": 2, "words": ["caption_frame", "zeppelin", "4"]}
+    policy = TinyPolicy("qwen2_5_vl", str(cache), max_new_tokens=4, **small)
+    network, tokenizer = policy.loaded.network, policy.loaded.processor.tokenizer
+    assert network.num_parameters() < 1e6 and network.config.text_config.num_hidden_layers == 2
+    assert policy.generate([ask(clip, "Where is the red car?", (0, 3, 6))]) != [""]
+    for word in small["words"]:
+        assert len(tokenizer(f" {word}", add_special_tokens=False)["input_ids"]) == 1, word
+    text = "1 spatial caption_frame, a zeppelin 4.5 ahead"
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+    folders = {TinyPolicy("qwen2_5_vl", "c", **(small | {"words": words})).weights.model for words in ([], ["car"])}
+    folders |= {TinyPolicy("qwen2_5_vl", "c").weights.model, policy.weights.model}
+    assert len(folders) == 4
+
+
+def test_sizes_that_cannot_be_are_refused_all_at_once():
+    with pytest.raises(ConfigError) as caught:
+        TinyPolicy("llama", "none", hidden_size=100, heads=6, kv_heads=4, words=["two words"])
+    said = "; ".join(caught.value.faults)
+    for part in (
+        "hidden_size=100 over heads=6",
+        "heads=6 are no multiple of kv_heads=4",
+        "'two words'",
+        "family='llama'",
+    ):
+        assert part in said
+    with pytest.raises(ConfigError, match="layers=0; expected at least 1"):
+        TinyPolicy("qwen3_vl", "none", layers=0)

@@ -187,6 +187,9 @@ def test_frames_are_resized_within_the_bounds():
     assert _resized(showing, FAMILIES["qwen2_5_vl"], 8) == {"size": {"shortest_edge": 100, "longest_edge": 900}}
     assert _resized(showing, FAMILIES["qwen3_vl"], 8) == {"size": {"shortest_edge": 800, "longest_edge": 7200}}
     assert _resized(Showing(), FAMILIES["internvl"], 8) == {}
+    together = Showing(min_pixels=100, max_pixels=900, total_pixels=3000)  # as qwen-vl-utils: two frames share tokens
+    sizes = [_resized(together, FAMILIES["qwen2_5_vl"], n)["size"]["longest_edge"] for n in (4, 8, 20, 1000)]
+    assert sizes == [900, 750, 300, 105]
     with pytest.raises(TrustvidError, match="fixed size"):
         _resized(showing, FAMILIES["internvl"], 8)
 
@@ -241,7 +244,7 @@ def test_draws_belong_to_the_conversation(policy, cache):
 
 
 def test_corrupted_frames_have_draws_of_their_own():
-    from trustvid.policy.vlm import _identity
+    from trustvid.policy.vlm import identity
 
     class Corrupted(ArraySource):
         def frame_key(self, index: int) -> str:
@@ -249,8 +252,8 @@ def test_corrupted_frames_have_draws_of_their_own():
 
     bad = Corrupted(CLIP.frames(range(24)), fps=10)
     assert bad.digest == CLIP.digest
-    assert list(_identity(ask("What?", (0,), bad))) != list(_identity(ask("What?", (0,))))
-    assert list(_identity(ask("What?", (0, 1)))) != list(_identity(ask("What?", (0,))))
+    assert list(identity(ask("What?", (0,), bad))) != list(identity(ask("What?", (0,))))
+    assert list(identity(ask("What?", (0, 1)))) != list(identity(ask("What?", (0,))))
 
 
 def test_choosing_follows_the_distribution():

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trustvid.benchmarks.sample import Sample
 from trustvid.errors import DataError
+from trustvid.seeding import derive_seed
 
 SPLITS = ("train", "dev", "test")
 SHARES = {"train": 0.75, "dev": 0.05, "test": 0.20}
@@ -123,3 +125,12 @@ def _write_once(path: Path, text: str) -> None:
             f"{path}: the split cannot be written there ({error.strerror or error}); "
             f"set benchmark.split_file to a path that can be written"
         ) from error
+
+
+def choose(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
+    """At most ``limit`` questions: videos in a seeded order, each with all its questions until the limit is reached."""
+    if limit is None or limit >= len(samples):
+        return list(samples)
+    clusters = sorted({sample.cluster for sample in samples}, key=lambda name: derive_seed("limit", seed, name))
+    rank = {name: place for place, name in enumerate(clusters)}
+    return sorted(samples, key=lambda sample: rank[sample.cluster])[:limit]

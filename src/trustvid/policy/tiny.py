@@ -6,7 +6,10 @@ generation, training) runs anywhere, without a download, and so that training ha
 
 from __future__ import annotations
 
-from dataclasses import replace
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,20 +18,66 @@ from trustvid.policy.vlm import VisionLanguagePolicy
 from trustvid.policy.vlm_settings import FramesAs, Weights
 
 TINY_FAMILIES = ("qwen2_5_vl", "qwen3_vl")
+# Of a head's size, half is divided among positions along the text (the rest), in height and in width (five each).
+_LEAST_HEAD = 22
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a tiny model is and which words it knows.
+
+    Attributes:
+        hidden_size: width of the language model; the vision tower is narrower or wider in proportion.
+        layers: of the language model.
+        heads, kv_heads: of its attention.
+        words: each becomes one token with the blank before it, and counts to the texts that the tokenizer learns from.
+    """
+
+    hidden_size: int = 192
+    layers: int = 4
+    heads: int = 6
+    kv_heads: int = 3
+    words: tuple[str, ...] = ()
+
+    @property
+    def tag(self) -> str:
+        """What tells the folders of sizes apart; empty for the usual one."""
+        if self == Size():
+            return ""
+        return "-" + hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:8]
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with it."""
+        counts = {name: getattr(self, name) for name in ("hidden_size", "layers", "heads", "kv_heads")}
+        small = [f"{name}={count}; expected at least 1" for name, count in counts.items() if count < 1]
+        yield from small
+        if not small:
+            head, rest = divmod(self.hidden_size, self.heads)
+            if rest or head % 2 or head < _LEAST_HEAD:
+                yield (
+                    f"hidden_size={self.hidden_size} over heads={self.heads}; expected an even number of at least "
+                    f"{_LEAST_HEAD} for each head"
+                )
+            if self.heads % self.kv_heads:
+                yield f"heads={self.heads} are no multiple of kv_heads={self.kv_heads}"
+        for word in self.words:
+            if not word or word != word.strip() or len(word.split()) != 1:
+                yield f"words holds {word!r}; expected single words"
 
 
 class TinyPolicy(VisionLanguagePolicy):
-    """A model of about three million parameters of a published architecture, with random weights.
+    """A model of about three million parameters (as a rule) of a published architecture, with random weights.
 
     The model is built at the first request, once: in the folder ``<cache>/tiny_<family>-v1``, from where it is loaded
-    as any other. Two builds of one seed give the same bytes.
+    as any other; other sizes and seeds have folders of their own. Two builds of one seed give the same bytes.
 
     Args:
         family: "qwen2_5_vl" or "qwen3_vl".
         cache: folder for built models.
         weights_seed: seed of the random weights.
+        hidden_size, layers, heads, kv_heads, words: see :class:`Size`.
         dtype, device, attn_implementation, max_new_tokens, do_sample, temperature, top_p, repetition_penalty, seed,
-        frames_as, batch_size, name: see :class:`~trustvid.policy.vlm.VisionLanguagePolicy`.
+        frames_as, batch_size, init_from, name: see :class:`~trustvid.policy.vlm.VisionLanguagePolicy`.
 
     Raises:
         ConfigError: settings are wrong, all faults at once.
@@ -39,6 +88,11 @@ class TinyPolicy(VisionLanguagePolicy):
         family: Literal["qwen2_5_vl", "qwen3_vl"],
         cache: str,
         weights_seed: int = 0,
+        hidden_size: int = Size.hidden_size,
+        layers: int = Size.layers,
+        heads: int = Size.heads,
+        kv_heads: int = Size.kv_heads,
+        words: Sequence[str] = (),
         dtype: str = "float32",
         device: str = "cpu",
         attn_implementation: str | None = None,
@@ -50,11 +104,16 @@ class TinyPolicy(VisionLanguagePolicy):
         seed: int = 0,
         frames_as: FramesAs = "video",
         batch_size: int = 8,
+        init_from: str | None = None,
         name: str | None = None,
     ):
+        size = Size(hidden_size, layers, heads, kv_heads, tuple(words))
+        faults = [*size.faults()]
         if family not in TINY_FAMILIES:
-            raise ConfigError([f"family={family!r} is unknown; known: {', '.join(TINY_FAMILIES)}"])
-        folder = f"tiny_{family}-v1" if weights_seed == 0 else f"tiny_{family}-v1-seed{weights_seed}"
+            faults.append(f"family={family!r} is unknown; known: {', '.join(TINY_FAMILIES)}")
+        if faults:
+            raise ConfigError(faults)
+        folder = f"tiny_{family}-v1{size.tag}" + (f"-seed{weights_seed}" if weights_seed else "")
         super().__init__(
             str((Path(cache) / folder).absolute()),
             dtype=dtype,
@@ -69,12 +128,13 @@ class TinyPolicy(VisionLanguagePolicy):
             seed=seed,
             frames_as=frames_as,
             batch_size=batch_size,
+            init_from=init_from,
             name=name or f"tiny_{family}",
         )
-        self.family, self.weights_seed = family, weights_seed
+        self.family, self.weights_seed, self.size = family, weights_seed, size
 
     def _ready_weights(self) -> Weights:
         from trustvid.policy.tiny_build import ensure_model
 
-        folder = ensure_model(Path(self.weights.model), self.family, self.weights_seed)
+        folder = ensure_model(Path(self.weights.model), self.family, self.weights_seed, self.size)
         return replace(self.weights, model=str(folder))

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,8 @@ from transformers import (
 )
 from transformers.utils import logging as hf_logging
 
-from trustvid.policy.tiny_words import training_texts
+from trustvid.policy.tiny import Size
+from trustvid.policy.tiny_words import spoken, training_texts
 
 RECIPE = 1  # raised when a build would come out otherwise
 _MANIFEST = "recipe.json"
@@ -47,23 +50,25 @@ _TEMPLATE = (
 )
 
 _VOCABULARY = 1536  # most tokens learnt from the texts
-_HIDDEN, _LAYERS, _HEADS = 192, 4, 6
-_VISION_HIDDEN, _VISION_LAYERS, _VISION_HEADS = 128, 3, 4
+_USUAL = Size()
+_VISION_HIDDEN, _VISION_LAYERS, _VISION_HEADS = 128, 3, 4  # beside a language model of the usual width
 _SIDE = 112  # frames are resized to about this side
 _INIT = 0.1  # with the usual 0.02, a model this small learns the format of replies but not to copy values into them
 
 
-def ensure_model(folder: Path, family: str, seed: int) -> Path:
+def ensure_model(folder: Path, family: str, seed: int, size: Size = _USUAL) -> Path:
     """The model's folder, built at first use: whole or not at all, by one process while the others wait.
 
-    A folder of another recipe, seed or of other prompt texts is replaced.
+    A folder of another recipe, seed, size or of other prompt texts is replaced.
 
     Args:
         folder: its final place.
         family: "qwen2_5_vl" or "qwen3_vl".
         seed: of the random weights.
+        size: of the model.
     """
-    manifest = json.dumps({"recipe": RECIPE, "family": family, "seed": seed, "texts": _digest(training_texts())})
+    described = {"recipe": RECIPE, "family": family, "seed": seed, "texts": _digest(training_texts())}
+    manifest = json.dumps(described | ({} if size == _USUAL else {"size": asdict(size)}))
     if _manifest_of(folder) == manifest:
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +79,7 @@ def ensure_model(folder: Path, family: str, seed: int) -> Path:
             shutil.rmtree(left_over)
         part = folder.parent / f".{folder.name}.{os.getpid()}.part"
         try:
-            build_model(part, family, seed)
+            build_model(part, family, seed, size)
             (part / _MANIFEST).write_text(manifest, encoding="utf-8")
             shutil.rmtree(folder, ignore_errors=True)
             part.replace(folder)
@@ -83,12 +88,12 @@ def ensure_model(folder: Path, family: str, seed: int) -> Path:
     return folder
 
 
-def build_model(folder: Path, family: str, seed: int) -> None:
+def build_model(folder: Path, family: str, seed: int, size: Size = _USUAL) -> None:
     """Write a model of ``family`` with weights of ``seed`` into a new folder, in the transformers format."""
-    tokenizer = _tokenizer()
+    tokenizer = _tokenizer(size.words)
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in (_END, _TURN_END, *_VISION)}
     processor = _processor(family, tokenizer)
-    config = _config(family, len(tokenizer), ids)
+    config = _config(family, len(tokenizer), ids, size)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = AutoModelForImageTextToText.from_config(config, dtype=torch.float32)
@@ -100,11 +105,15 @@ def build_model(folder: Path, family: str, seed: int) -> None:
     processor.save_pretrained(folder)
 
 
-def _tokenizer() -> Qwen2Tokenizer:
-    """Byte-level BPE as Qwen's, learnt from the shipped texts."""
-    tokenizer = Qwen2Tokenizer().train_new_from_iterator(training_texts(), vocab_size=_VOCABULARY, show_progress=False)
+def _tokenizer(words: Sequence[str] = ()) -> Qwen2Tokenizer:
+    """Byte-level BPE as Qwen's, learnt from the shipped texts; ``words`` are one token each behind a blank."""
+    texts = [*training_texts(), *map(spoken, words)]
+    tokenizer = Qwen2Tokenizer().train_new_from_iterator(texts, vocab_size=_VOCABULARY, show_progress=False)
     tokenizer.add_tokens([AddedToken(token, special=True) for token in (_TURN, _TURN_END, *_VISION)])
     tokenizer.add_tokens([AddedToken(token, special=False) for token in _TAGS])
+    whole = [f" {word}" for word in words]
+    split = [word for word in whole if len(tokenizer(word, add_special_tokens=False)["input_ids"]) > 1]
+    tokenizer.add_tokens([AddedToken(word, special=False, normalized=False) for word in split])
     tokenizer.chat_template = _TEMPLATE
     return tokenizer
 
@@ -127,16 +136,17 @@ def _processor(family: str, tokenizer: Qwen2Tokenizer) -> Any:
     return Qwen2_5_VLProcessor(images, tokenizer, videos, chat_template=_TEMPLATE)
 
 
-def _config(family: str, vocabulary: int, ids: dict[str, int]) -> Any:
+def _config(family: str, vocabulary: int, ids: dict[str, int], size: Size) -> Any:
     """A small model of the family."""
-    head = _HIDDEN // _HEADS
+    head = size.hidden_size // size.heads
+    vision_head = max(8, _VISION_HIDDEN * size.hidden_size // (_USUAL.hidden_size * _VISION_HEADS * 8) * 8)
     text = {
         "vocab_size": vocabulary,
-        "hidden_size": _HIDDEN,
-        "intermediate_size": 3 * _HIDDEN,
-        "num_hidden_layers": _LAYERS,
-        "num_attention_heads": _HEADS,
-        "num_key_value_heads": _HEADS // 2,
+        "hidden_size": size.hidden_size,
+        "intermediate_size": 3 * size.hidden_size,
+        "num_hidden_layers": size.layers,
+        "num_attention_heads": size.heads,
+        "num_key_value_heads": size.kv_heads,
         "max_position_embeddings": 32_768,
         "initializer_range": _INIT,
         "tie_word_embeddings": True,
@@ -148,10 +158,10 @@ def _config(family: str, vocabulary: int, ids: dict[str, int]) -> Any:
     }
     vision = {
         "depth": _VISION_LAYERS,
-        "hidden_size": _VISION_HIDDEN,
-        "intermediate_size": 2 * _VISION_HIDDEN,
+        "hidden_size": vision_head * _VISION_HEADS,
+        "intermediate_size": 2 * vision_head * _VISION_HEADS,
         "num_heads": _VISION_HEADS,
-        "out_hidden_size": _HIDDEN,
+        "out_hidden_size": size.hidden_size,
         "initializer_range": _INIT,
     }
     tokens = {

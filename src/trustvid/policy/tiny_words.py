@@ -32,4 +32,9 @@ def training_texts() -> list[str]:
         for file in folder.iterdir()
     ]
     texts = [file.read_text(encoding="utf-8") for _, file in sorted(found, key=lambda pair: pair[0])]
-    return [*texts, *(f" {word} {word}" for word in WORDS.split())]
+    return [*texts, *map(spoken, WORDS.split())]
+
+
+def spoken(word: str) -> str:
+    """A word as it stands in running text, often enough to be learnt as a whole."""
+    return f" {word} {word}"

@@ -35,11 +35,11 @@ class VisionLanguagePolicy:
     otherwise than alone, which can turn a tie between two tokens; ``batch_size=1`` rules that out.
 
     Args:
-        model, revision, dtype, device, device_map, attn_implementation, quantization, offline: see
+        model, revision, dtype, device, device_map, attn_implementation, quantization, offline, init_from: see
             :class:`~trustvid.policy.vlm_settings.Weights`.
         max_new_tokens, do_sample, temperature, top_p, repetition_penalty, seed: see
             :class:`~trustvid.policy.vlm_settings.Decoding`.
-        frames_as, min_pixels, max_pixels: see :class:`~trustvid.policy.vlm_settings.Showing`.
+        frames_as, min_pixels, max_pixels, total_pixels: see :class:`~trustvid.policy.vlm_settings.Showing`.
         batch_size: conversations that are answered together.
         name: how tables call the policy; None = the model's name.
 
@@ -66,12 +66,16 @@ class VisionLanguagePolicy:
         frames_as: FramesAs = "video",
         min_pixels: int | None = None,
         max_pixels: int | None = None,
+        total_pixels: int | None = None,
         batch_size: int = 8,
+        init_from: str | None = None,
         name: str | None = None,
     ):
-        self.weights = Weights(model, revision, dtype, device, device_map, attn_implementation, quantization, offline)
+        self.weights = Weights(
+            model, revision, dtype, device, device_map, attn_implementation, quantization, offline, init_from
+        )
         self.decoding = Decoding(max_new_tokens, do_sample, temperature, top_p, repetition_penalty, seed)
-        self.showing = Showing(frames_as, min_pixels, max_pixels)
+        self.showing = Showing(frames_as, min_pixels, max_pixels, total_pixels)
         faults = [*self.weights.faults(), *self.decoding.faults(), *self.showing.faults()]
         if batch_size < 1:
             faults.append(f"batch_size={batch_size}; expected at least 1")
@@ -89,6 +93,23 @@ class VisionLanguagePolicy:
             TrustvidError: it cannot be loaded; the message has the way out.
         """
         return self.loaded
+
+    def load_own(self) -> VisionLanguageModel:
+        """The model anew, shared with nobody, so that its weights may be changed; used from now on.
+
+        Raises:
+            TrustvidError: it cannot be loaded.
+        """
+        from trustvid.policy.vlm_model import load
+
+        self._live.clear()
+        self.loaded = load(self._ready_weights(), self.name)
+        return self.loaded
+
+    def use(self, network: Any) -> None:
+        """Speak with this network, of the same architecture and tokens, from now on."""
+        self._live.clear()
+        self.loaded = replace(self.loaded, network=network)
 
     def generate(self, requests: Sequence[PolicyRequest]) -> list[str]:
         """One reply for each conversation, in order; cut where it reaches ``max_new_tokens``.
@@ -115,9 +136,13 @@ class VisionLanguagePolicy:
         Raises:
             TrustvidError, PolicyError: as :meth:`generate`; the error's replies are turns.
         """
+        with self.loaded.in_use:
+            return self._converse(requests, decoding or self.decoding)
+
+    def _converse(self, requests: Sequence[PolicyRequest], decoding: Decoding) -> list[Turn]:
         from trustvid.policy.vlm_tokens import TokenBuffer
 
-        decoding, model = decoding or self.decoding, self.loaded
+        model = self.loaded
         before, self._live = self._live, {}
         turns: list[Any] = [None] * len(requests)
         reasons: dict[int, str] = {}
@@ -126,13 +151,10 @@ class VisionLanguagePolicy:
             session = session or model.session(buffers)
             session.reply(decoding, self._draws([requests[place] for place in places], decoding))
             for row, (place, buffer) in enumerate(zip(places, buffers, strict=True)):
-                reply = [
-                    token for token, turn in zip(buffer.ids, buffer.turns, strict=True) if turn == buffer.turns[-1]
-                ]
-                turns[place] = Turn(model.words_of(reply), buffer)
+                turns[place] = Turn(model.words_of(buffer.last_reply), buffer)
                 request = requests[place]
                 said = (*request.messages, Message("assistant", turns[place].text))
-                self._live[_key(replace(request, messages=said))] = _Live(session, row)
+                self._live[key_of(replace(request, messages=said))] = _Live(session, row)
 
         going_on = self._going_on(requests, before, reasons, decoding.max_new_tokens)
         for session, rows in going_on:
@@ -170,7 +192,8 @@ class VisionLanguagePolicy:
         reasons: dict[int, str] = {}
 
         def score(places: Sequence[int], batch: Sequence[Tensors]) -> None:
-            scored = self.loaded.logprobs(batch, [tokens[place] for place in places])
+            with self.loaded.in_use:
+                scored = self.loaded.logprobs(batch, [tokens[place] for place in places])
             for place, values in zip(places, scored, strict=True):
                 results[place] = values
 
@@ -205,7 +228,7 @@ class VisionLanguagePolicy:
         """Numbers in [0, 1) for the tokens of each reply, float64 [b, most tokens]; None where nothing is drawn."""
         if not decoding.do_sample:
             return None
-        rngs = [derive_rng("policy", decoding.seed, *_identity(request)) for request in requests]
+        rngs = [derive_rng("policy", decoding.seed, *identity(request)) for request in requests]
         return np.stack([rng.random(decoding.max_new_tokens) for rng in rngs])
 
     def _going_on(
@@ -219,7 +242,7 @@ class VisionLanguagePolicy:
         found: dict[int, tuple[Session, dict[int, int]]] = {}
         for place, request in enumerate(requests):
             *earlier, last = request.messages
-            live = before.pop(_key(replace(request, messages=tuple(earlier))), None)
+            live = before.pop(key_of(replace(request, messages=tuple(earlier))), None)
             if live is None or last.frames:
                 continue
             buffer = live.session.buffers[live.row]
@@ -248,10 +271,10 @@ class VisionLanguagePolicy:
             for place in places[start : start + _WINDOW * self.batch_size]:
                 request = replace(requests[place], sample=0)
                 try:
-                    if (key := _key(request)) not in shared:
+                    if (key := key_of(request)) not in shared:
                         shared[key] = self.loaded.encode(request, self.showing)
                 except Exception as error:  # unreadable frames, or whatever a processor objects to
-                    reasons[place] = _reason(error)
+                    reasons[place] = reason_of(error)
                     continue
                 tokens = shared[key]["input_ids"].shape[1]
                 if (reason := self._too_long(tokens, lengths[place])) is not None:
@@ -316,15 +339,15 @@ def _each(
                 try:
                     alone([place], [item])
                 except Exception as error:
-                    reasons[place] = _reason(error)
+                    reasons[place] = reason_of(error)
 
 
-def _key(request: PolicyRequest) -> tuple:
+def key_of(request: PolicyRequest) -> tuple:
     """Equal for requests of one conversation."""
-    return tuple(_identity(request))
+    return tuple(identity(request))
 
 
-def _identity(request: PolicyRequest) -> Iterator[str | int]:
+def identity(request: PolicyRequest) -> Iterator[str | int]:
     """What tells conversations apart: words, frames, what was done to their pixels, and the number of the sample."""
     yield request.clip.digest
     if request.sample:
@@ -344,7 +367,7 @@ def _batches(encoded: Mapping[int, Tensors], size: int) -> list[list[int]]:
     return [places[start : start + size] for places in alike.values() for start in range(0, len(places), size)]
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """What happened, in one line."""
     said = (str(error).strip().splitlines() or [""])[0][:300]
     return said if isinstance(error, TrustvidError) else f"{type(error).__name__}: {said}"

@@ -149,7 +149,7 @@ def _resized(showing: Showing, family: Family, frames: int) -> dict[str, Any]:
     if family.area is None:
         raise TrustvidError("this model resizes frames to a fixed size; expected min_pixels and max_pixels to be null")
     count = frames if family.area == "clip" else 1
-    return {"size": {"shortest_edge": showing.min_pixels * count, "longest_edge": showing.max_pixels * count}}
+    return {"size": {"shortest_edge": showing.min_pixels * count, "longest_edge": showing.largest(frames) * count}}
 
 
 def _with_true_times(tensors: Mapping[str, torch.Tensor], videos: Sequence[Shown], config: Any) -> torch.Tensor:

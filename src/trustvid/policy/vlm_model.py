@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import accumulate
 from pathlib import Path
+from threading import Lock, RLock
 from typing import Any
 
 import torch
@@ -17,6 +19,7 @@ from transformers.utils import logging as hf_logging
 from trustvid.errors import TrustvidError
 from trustvid.policy import vlm_inputs
 from trustvid.policy.base import Message, PolicyRequest
+from trustvid.policy.vlm_adapters import restore
 from trustvid.policy.vlm_families import FAMILIES, Family
 from trustvid.policy.vlm_inputs import Tensors
 from trustvid.policy.vlm_session import Session, on_device
@@ -25,6 +28,8 @@ from trustvid.policy.vlm_tokens import TokenBuffer
 from trustvid.weights import first_line, missing_weights
 
 EMBEDDED = "policy=tiny_qwen2_5_vl (random weights, shows the path) or policy=scripted, which need no download"
+
+_REMEMBERED = 1024  # messages whose tokens are kept
 
 
 @dataclass(frozen=True)
@@ -36,12 +41,16 @@ class VisionLanguageModel:
         processor: its tokenizer, chat template and frame processors.
         family: how it takes frames.
         longest: tokens of the longest sequence, None where the model states none.
+        peft: the PEFT model around ``network``, which carries adapters then; None without.
+        in_use: held by whoever runs the network: tools that share it with the policy work in threads of their own.
     """
 
     network: Any
     processor: Any
     family: Family
     longest: int | None
+    peft: Any = None
+    in_use: RLock = field(default_factory=RLock, repr=False, compare=False)
 
     def encode(self, request: PolicyRequest, showing: Showing) -> Tensors:
         """Input tensors of one conversation, on the CPU."""
@@ -53,8 +62,30 @@ class VisionLanguageModel:
 
     def words_of(self, tokens: Sequence[int]) -> str:
         """The words of a reply's tokens, without the end of the turn."""
-        end = next((place for place, token in enumerate(tokens) if token in self.ends), len(tokens))
+        ends = self.ends
+        end = next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
         return self.processor.tokenizer.decode(list(tokens[:end]), skip_special_tokens=True)
+
+    def character_ends(self, tokens: Sequence[int]) -> list[int]:
+        """For each token of a reply, how many characters of its words are written when it is."""
+        pieces = self.processor.tokenizer.batch_decode([[token] for token in tokens], skip_special_tokens=True)
+        words = self.words_of(tokens)
+        if "\ufffd" not in words and "".join(pieces) == words:  # no letter of several tokens: the sum of the parts
+            return list(accumulate(map(len, pieces)))
+        return [len(self.words_of(tokens[: at + 1])) for at in range(len(tokens))]
+
+    @cached_property
+    def reply_prefix(self) -> str:
+        """What the chat template writes between the mark of the policy's turn and its words: mostly nothing."""
+        chat = [{"role": role, "content": [{"type": "text", "text": "-"}]} for role in ("user", "assistant")]
+        prompt = self.processor.apply_chat_template(chat[:1], add_generation_prompt=True, tokenize=False)
+        whole = self.processor.apply_chat_template(chat, tokenize=False)
+        return whole[len(prompt) :].partition("-")[0] if whole.startswith(prompt) else ""
+
+    @cached_property
+    def turn_end(self) -> int:
+        """The token that ends a turn in the chat template."""
+        return self.following(Message("user", "-"), [-1])[0]
 
     @property
     def ends(self) -> frozenset[int]:
@@ -71,22 +102,30 @@ class VisionLanguageModel:
         """
         if message.frames:
             raise TrustvidError("frames in a later turn of a conversation; expected them in its first message alone")
+        ids = self._from_turn_end(message.role, message.text)
+        return list(ids[after[-1] == ids[0] :])
+
+    @cached_property
+    def _from_turn_end(self) -> Callable[[str, str], tuple[int, ...]]:
+        """:meth:`_rendered`, remembered: the passes of a group are told the same."""
+        return lru_cache(maxsize=_REMEMBERED)(self._rendered)
+
+    def _rendered(self, role: str, text: str) -> tuple[int, ...]:
+        """The tokens from the end of a reply to the mark of the next turn, a message between them."""
         chat = [
-            {"role": role, "content": [{"type": "text", "text": text}]}
-            for role, text in (("user", "-"), ("assistant", "-"), (message.role, message.text))
+            {"role": role, "content": [{"type": "text", "text": words}]}
+            for role, words in (("user", "-"), ("assistant", "-"), (role, text))
         ]
-        ids = self.processor.apply_chat_template(
+        ids = self.processor.tokenizer.apply_chat_template(
             chat,
+            chat_template=self.processor.chat_template,
             add_generation_prompt=True,
             tokenize=True,
             return_dict=True,
-            return_tensors="pt",
             sanitize_control_tokens=True,
-            processor_kwargs={},
-        )["input_ids"][0].tolist()
+        )["input_ids"]
         ends = [place for place, token in enumerate(ids) if token in self.ends]
-        start = ends[-2]  # of the reply; the last one is the message's own
-        return list(ids[start + (after[-1] == ids[start]) :])
+        return tuple(ids[ends[-2] :])  # from that of the reply; the last one is the message's own
 
     def session(self, buffers: Sequence[TokenBuffer]) -> Session:
         """Answers these conversations side by side."""
@@ -105,13 +144,15 @@ class VisionLanguageModel:
 
 
 _LOADED: dict[Weights, VisionLanguageModel] = {}
+_LOADING = Lock()
 
 
 def load_shared(weights: Weights, name: str) -> VisionLanguageModel:
     """As :func:`load`, once in a process for equal weights: policy and tools that run one model share it."""
-    if weights not in _LOADED:
-        _LOADED[weights] = load(weights, name)
-    return _LOADED[weights]
+    with _LOADING:
+        if weights not in _LOADED:
+            _LOADED[weights] = load(weights, name)
+        return _LOADED[weights]
 
 
 def load(weights: Weights, name: str) -> VisionLanguageModel:
@@ -121,6 +162,9 @@ def load(weights: Weights, name: str) -> VisionLanguageModel:
         TrustvidError: they are not on this machine and cannot be fetched (with the download command), a package is
             missing, or the model is of no known family.
     """
+    trained = Path(weights.init_from or "").expanduser().absolute()
+    if weights.init_from and (trained / "config.json").is_file():  # all of a trained model, in place of the published
+        weights = replace(weights, model=str(trained), init_from=None)
     if weights.is_folder and not (Path(weights.model) / "config.json").is_file():
         raise TrustvidError(missing_weights(weights, "there is no config.json", EMBEDDED))
     options = {"local_files_only": weights.offline}
@@ -149,6 +193,7 @@ def load(weights: Weights, name: str) -> VisionLanguageModel:
         raise TrustvidError(
             f"model={weights.model} cannot be loaded: {first_line(error)}; or use {EMBEDDED}"
         ) from error
+    peft = None if weights.init_from is None else restore(network, weights.init_from)
     network.eval()
     # Of the decoding that is stored with the weights only the ends of a turn are kept: a run states its own.
     network.generation_config = GenerationConfig(
@@ -156,7 +201,7 @@ def load(weights: Weights, name: str) -> VisionLanguageModel:
     )
     longest = getattr(network.config.get_text_config(), "max_position_embeddings", None)
     print(f"policy {name}: {_takes(network)}", file=sys.stderr, flush=True)
-    return VisionLanguageModel(network, processor, FAMILIES[kind], longest)
+    return VisionLanguageModel(network, processor, FAMILIES[kind], longest, peft)
 
 
 @lru_cache(maxsize=4)

@@ -7,6 +7,10 @@ import torch
 
 from trustvid.policy.vlm_settings import Decoding
 
+# How many of the likeliest tokens are put in order, as far as a draw needs them: a whole vocabulary takes longer than a
+# step of a small model.
+_HEADS = (32, 512)
+
 
 class Chooser:
     """Repetition penalty, temperature, top-p and the draw, one number of each row's own for each of its tokens.
@@ -60,10 +64,37 @@ def choose(logits: torch.Tensor, top_p: float, draws: torch.Tensor) -> torch.Ten
     Returns:
         int64 [b].
     """
-    likely, order = logits.double().softmax(-1).sort(dim=-1, descending=True, stable=True)
-    below = likely.cumsum(-1) - likely  # of the tokens before each one
-    kept = torch.where(below < top_p, likely, 0.0)
+    likely, draws = logits.double().softmax(-1), draws.to(logits.device)
+    size = likely.shape[-1]
+    chosen, left = _among(likely, top_p, draws, min(_HEADS[0], size))
+    for count in (*_HEADS[1:], size):
+        if not len(left):
+            break
+        chosen[left], still = _among(likely[left], top_p, draws[left], min(count, size))
+        left = left[still]
+    return chosen
+
+
+def _among(likely: torch.Tensor, top_p: float, draws: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The draw among the ``count`` likeliest tokens of each row, and the rows where it may be another among all."""
+    whole = count == likely.shape[-1]
+    if whole:
+        head, order = likely.sort(dim=-1, descending=True, stable=True)
+    else:
+        head, order = likely.topk(count)
+        order, at = order.sort(dim=-1)  # of equally likely tokens the first comes first
+        head, at = head.gather(1, at).sort(dim=-1, descending=True, stable=True)
+        order = order.gather(1, at)
+    below = head.cumsum(-1) - head  # of the tokens before each one
+    kept = torch.where(below < top_p, head, 0.0)
     reached = kept.cumsum(-1)
+    closed = below[:, -1] >= top_p
+    total = reached[:, -1] if whole else torch.where(closed, reached[:, -1], likely.sum(-1))
+    place = (reached <= (draws * total)[:, None]).sum(-1)
     last = (kept > 0).sum(-1) - 1
-    place = (reached <= draws.to(logits.device)[:, None] * reached[:, -1:]).sum(-1)
-    return order.gather(1, torch.minimum(place, last)[:, None])[:, 0]
+    chosen = order.gather(1, torch.minimum(place, last)[:, None])[:, 0]
+    if whole:
+        return chosen, chosen[:0]
+    # Tokens as likely as the last of the head may be others than in the whole order.
+    found = (place < (head > head[:, -1:]).sum(-1)) & (closed | (top_p >= 1.0))
+    return chosen, (~found).nonzero()[:, 0]

@@ -26,6 +26,7 @@ class Weights:
         attn_implementation: "sdpa", "flash_attention_2", "eager"; None = the model's own choice.
         quantization: "int8" or "int4" while loading (package bitsandbytes); None = as stored.
         offline: hub ids are taken from the local cache only.
+        init_from: what train.py made of this model: a folder with an adapter, or a checkpoint; None = as published.
     """
 
     model: str
@@ -36,6 +37,7 @@ class Weights:
     attn_implementation: str | None = None
     quantization: Quantization | None = None
     offline: bool = False
+    init_from: str | None = None
 
     def faults(self) -> Iterator[str]:
         """What is wrong with the values."""
@@ -95,11 +97,20 @@ class Showing:
         frames_as: "video" = as one video with the frames' own times; "images" = one by one, each after its time (where
             the family's chat template puts all frames first: before one line of their times).
         min_pixels, max_pixels: bounds of one frame's area after resizing; None = the model's own.
+        total_pixels: bound of the area of all frames of a video together, as qwen-vl-utils has it: frames become
+            smaller where there are many of them; None = no bound.
     """
 
     frames_as: FramesAs = "video"
     min_pixels: int | None = None
     max_pixels: int | None = None
+    total_pixels: int | None = None
+
+    def largest(self, frames: int) -> int:
+        """Largest area of each of so many frames of one video; two frames share one set of tokens."""
+        if self.total_pixels is None:
+            return self.max_pixels
+        return max(min(self.max_pixels, 2 * self.total_pixels // frames), int(1.05 * self.min_pixels))
 
     def faults(self) -> Iterator[str]:
         """What is wrong with the values."""
@@ -110,3 +121,5 @@ class Showing:
             yield f"min_pixels={low}, max_pixels={high}; expected both or neither"
         elif low is not None and not 0 < low <= high:
             yield f"min_pixels={low}, max_pixels={high}; expected 0 < min_pixels ≤ max_pixels"
+        if self.total_pixels is not None and (low is None or self.total_pixels < 1):
+            yield f"total_pixels={self.total_pixels}; expected 1 or more beside min_pixels and max_pixels, or null"

@@ -31,8 +31,8 @@ def run(args: argparse.Namespace) -> int:
     from omegaconf import OmegaConf
 
     from trustvid.agent.assembly import build_pipelines
+    from trustvid.agent.driving import drive
     from trustvid.agent.method import Question, View
-    from trustvid.agent.pipeline import drive
     from trustvid.benchmarks.sample import LETTERS
     from trustvid.config.checking import build, check
     from trustvid.config.compose import compose_config, group_options

@@ -1,0 +1,233 @@
+"""``python train.py stage=grpo``: the Robust-TO policy, trained on its own trajectories.
+
+The run folder gets ``rollouts.jsonl`` (a line for each trajectory), ``checkpoints/``, curves (CSV, TensorBoard) and
+``policy/``, which ``policy.init_from`` takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trustvid.config.checking import build, check
+from trustvid.errors import ConfigError, DataError
+from trustvid.evaluation.provenance import NOT_HASHED, config_hash
+from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
+from trustvid.grpo.settings import group_faults
+from trustvid.stages.common import overrides, plain_config, run_path
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from trustvid.benchmarks.sample import Sample
+    from trustvid.module import RobustTO
+
+# Beside what never changes a result: how much is done at a time, and what is shown of it.
+NOT_IN_HASH = (
+    *NOT_HASHED,
+    "data_dir",
+    "benchmark.root",
+    "benchmark.data_dir",
+    "benchmark.workers",
+    "tool_device",
+    "micro_batch",
+    "print_every",
+    "checkpoint_every",
+    *(
+        f"rollout.{name}"
+        for name in ("batch_size", "base_url", "adapter_dir", "adapter_name", "concurrency", "key_env")
+    ),
+    *(f"rollout.{name}" for name in ("timeout_s", "max_retries", "backoff_s")),
+    "trainer",
+)
+TRAINED_SPLIT = "train"
+
+
+@dataclass(frozen=True)
+class GrpoConfig:
+    """Settings of the stage that belong to no component. conf/stage/grpo.yaml says what each means."""
+
+    stage: str
+    name: str
+    seed: int = 0
+    fresh: bool = False
+    limit: int | None = None
+    data_dir: str | None = None
+    steps: int = 200
+    questions_per_step: int = 8
+    num_generations: int = 8
+    num_iterations: int = 1
+    micro_batch: int = 8
+    entropy_on: str = "tools"
+    frames: int = 8
+    tool_time_limit_s: float = 60.0
+    window_s: float = 2.0
+    tool_device: str = "auto"
+    checkpoint_every: int | None = None
+    print_every: int = 10
+    benchmark: dict[str, Any] = field(default_factory=dict)
+    policy: dict[str, Any] = field(default_factory=dict)
+    prompts: dict[str, Any] = field(default_factory=dict)
+    reader: dict[str, Any] = field(default_factory=dict)
+    tools: dict[str, Any] = field(default_factory=dict)
+    corruption: dict[str, Any] = field(default_factory=dict)
+    methods: dict[str, Any] = field(default_factory=dict)
+    disturbance: dict[str, Any] = field(default_factory=dict)
+    mstar: dict[str, Any] = field(default_factory=dict)
+    reward: dict[str, Any] = field(default_factory=dict)
+    loss: dict[str, Any] = field(default_factory=dict)
+    advantage: dict[str, Any] = field(default_factory=dict)
+    rollout: dict[str, Any] = field(default_factory=dict)
+    adapter: dict[str, Any] = field(default_factory=dict)
+    optimizer: dict[str, Any] = field(default_factory=dict)
+    trainer: dict[str, Any] = field(default_factory=dict)
+    logger: dict[str, Any] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with the values, field by field and between fields."""
+        yield from group_faults(self.num_generations)
+        for name in ("steps", "questions_per_step", "num_iterations", "micro_batch", "frames"):
+            if getattr(self, name) < 1:
+                yield f"{name}={getattr(self, name)}; expected at least 1"
+        for name in ("limit", "checkpoint_every"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                yield f"{name}={getattr(self, name)}; expected at least 1, or null"
+        if self.entropy_on not in ("tools", "all"):
+            yield f"entropy_on={self.entropy_on} is unknown; known: tools, all"
+        if len(self.methods) != 1:
+            yield f"methods={list(self.methods)}: one policy is trained in one method; expected one, e.g. [trained]"
+        split = self.benchmark.get("split")
+        if split != TRAINED_SPLIT:
+            yield f"benchmark.split={split}: expected {TRAINED_SPLIT}; nothing is learnt from dev, val and test"
+        if not hasattr_class(self.policy, "converse"):
+            yield (
+                f"policy {self.policy.get('_target_')} has no weights to train; expected a vision-language model of "
+                "this process, e.g. tiny_qwen2_5_vl or qwen2_5_vl_7b"
+            )
+        if not self.name or Path(self.name).name != self.name:
+            yield f"name={self.name!r} cannot name a folder; expected a plain name without slashes"
+
+
+def hasattr_class(node: Mapping[str, Any], attribute: str) -> bool:
+    """Whether the class that a config node builds has an attribute; True where the class cannot be found (that is
+    another fault)."""
+    from hydra.utils import get_class
+
+    try:
+        return hasattr(get_class(str(node.get("_target_"))), attribute)
+    except Exception:
+        return True
+
+
+def run(cfg: DictConfig) -> Path:
+    """Train and return the run folder.
+
+    Raises:
+        ConfigError: the config cannot run; all faults together.
+        DataError: the benchmark cannot be read, or has too few questions.
+        TrustvidError: weights are missing (the message has the way out).
+    """
+    from trustvid.training.run import fit
+
+    config = plain_config(cfg)
+    info = RunInfo(str(config.get("name")), config_hash(config, NOT_IN_HASH), overrides=overrides())
+    folder = RunFolder(run_path(config, info.config_hash, "grpo"))
+    try:
+        typed = check(config, GrpoConfig)
+    except ConfigError:
+        with folder.writing(info):
+            raise
+    print(f"run folder {folder.path}")
+    samples = questions(config, typed)
+    return fit(lambda writer: assemble(config, typed, samples, writer, folder.path), config, folder, info)
+
+
+def questions(config: Mapping[str, Any], typed: GrpoConfig) -> list[Sample]:
+    """The questions that are trained on.
+
+    Raises:
+        DataError: fewer than a step takes.
+    """
+    from trustvid.benchmarks.splits import choose
+
+    benchmark = build(config["benchmark"])
+    found, rejected = benchmark.samples()
+    samples = choose(found, typed.limit, typed.seed)
+    print(f"{benchmark.name}: {len(samples)} questions on {len({s.cluster for s in samples})} videos to train on")
+    for row in rejected:
+        print(f"  left out: {row.id}: {row.reason}")
+    if len(samples) < typed.questions_per_step:
+        raise DataError(f"{benchmark.name}: {len(samples)} questions; a step takes {typed.questions_per_step}")
+    return samples
+
+
+def assemble(
+    config: Mapping[str, Any],
+    typed: GrpoConfig,
+    samples: Sequence[Sample],
+    writer: RunWriter | None = None,
+    folder: Path | None = None,
+) -> RobustTO:
+    """The module of a run, with everything that it samples from.
+
+    Args:
+        writer: of the run folder, which rollouts are appended to; None = they are not kept.
+        folder: the run folder, where a server finds the adapter unless the config names another place.
+    """
+    from trustvid.agent.assembly import build_pipelines
+    from trustvid.grpo.records import RolloutLog
+    from trustvid.grpo.video_episodes import VideoEpisodes
+    from trustvid.module import RobustTO
+    from trustvid.training.order import StepOrder
+
+    (pipeline,) = build_pipelines(config, Path(config["paths"]["cache"]) / "tools").values()
+    policy, mstar, reward, engine = (build(config[name]) for name in ("policy", "mstar", "reward", "rollout"))
+    if engine.is_remote and engine.adapter_dir is None and folder is not None:
+        engine.adapter_dir = str((folder / "adapter").absolute())
+    environment = VideoEpisodes(
+        samples,
+        pipeline,
+        build(config["reader"]),
+        {name: build(node) for name, node in config["corruption"].items()},
+        build(config["disturbance"]),
+        mstar,
+        score,
+        typed.seed,
+    )
+    log = None
+    if writer is not None:
+        log = RolloutLog(lambda records: writer.append("rollouts", records), reward, print_every=typed.print_every)
+    module = RobustTO(
+        policy,
+        build(config["adapter"]),
+        build(config["optimizer"]),
+        StepOrder(len(samples), typed.questions_per_step, typed.seed),
+        typed.steps,
+        environment,
+        engine,
+        reward,
+        build(config["loss"]),
+        build(config["advantage"]),
+        typed.num_generations,
+        typed.num_iterations,
+        entropy_on=typed.entropy_on,
+        micro_batch=typed.micro_batch,
+        seed=typed.seed,
+        reliability=pipeline.method.reliability,
+        on_rollouts=log,
+    )
+    if mstar.asks_policy:
+        mstar.bind(policy)
+    return module
+
+
+def score(sample: Sample, answer: str | None) -> float:
+    """1 for the right option, 0 for another or none; numbers by mean relative accuracy."""
+    from trustvid.evaluation.scoring import mean_relative_accuracy
+
+    if sample.kind == "numeric":
+        return mean_relative_accuracy(None if answer is None else float(answer), float(sample.answer))
+    return float(answer == sample.answer)
