@@ -67,6 +67,7 @@ class RobustTO(PolicyModule):
         advantage: from rewards to advantages.
         num_generations: G.
         num_iterations: updates on the rollouts of one step.
+        sample_only: nothing is learned: the rollouts are for others to learn from (rejection sampling).
         entropy_on: the tokens of the entropy bonus: "tools" = those that name a tool, "all" = all that were written.
         reliability: the estimator the environment's pipeline profiles frames with; its weights, where it has any, are
             part of this module and of its checkpoints.
@@ -87,6 +88,7 @@ class RobustTO(PolicyModule):
         advantage: AdvantageConfig,
         num_generations: int,
         num_iterations: int = 1,
+        sample_only: bool = False,
         entropy_on: str = "tools",
         micro_batch: int = 16,
         seed: int = 0,
@@ -96,7 +98,7 @@ class RobustTO(PolicyModule):
         super().__init__(policy, adapter, optimizer, order, steps, micro_batch, seed, num_iterations)
         self.environment, self.engine, self.reward = environment, engine, reward
         self.loss, self.advantage, self.num_generations = loss, advantage, num_generations
-        self.entropy_on, self.on_rollouts = entropy_on, on_rollouts
+        self.sample_only, self.entropy_on, self.on_rollouts = sample_only, entropy_on, on_rollouts
         self.reliability = reliability if isinstance(reliability, torch.nn.Module) else None
         if not loss.needs_reference and hasattr(self.trainable, "forget_reference"):
             self.trainable.forget_reference()
@@ -118,10 +120,14 @@ class RobustTO(PolicyModule):
             self.on_rollouts(step, rollouts, terms)
         learnt, spread = self.credited(rollouts, terms)
         log = self._described(rollouts, terms, unusable) | {"frac_reward_zero_std": spread}
-        self._remember(learnt)
-        self.network.train()
-        for _ in range(self.updates_per_step):
-            log |= self._updated(learnt)
+        if self.sample_only:
+            for _ in range(self.updates_per_step):
+                self._idle()
+        else:
+            self._remember(learnt)
+            self.network.train()
+            for _ in range(self.updates_per_step):
+                log |= self._updated(learnt)
         log |= self.engine.metrics()
         self.engine.updated(self.trainable, step)
         self.log_dict(log, prog_bar=False, sync_dist=self.trainer.world_size > 1, batch_size=1)
@@ -221,7 +227,8 @@ class RobustTO(PolicyModule):
         """Of each conversation, log-probabilities of its own tokens by the network as it is now."""
         found: dict[int, torch.Tensor] = {}
         for places in self.micro_batches(buffers):
-            logprobs = self.scored([buffers[place] for place in places], self.engine.temperature)[0].logprobs
+            some = [buffers[place] for place in places]
+            logprobs = self.scored(some, self.engine.temperature, shared=True)[0].logprobs
             for row, place in enumerate(places):
                 found[place] = logprobs[row, logprobs.shape[1] - len(buffers[place]) :]
         return [found[place] for place in range(len(buffers))]
@@ -239,7 +246,8 @@ class RobustTO(PolicyModule):
         differences: list[tuple[float, int]] = []
 
         def loss_of(places: Sequence[int]) -> torch.Tensor:
-            scored, known = self.scored([batch.buffers[place] for place in places], self.engine.temperature)
+            buffers = [batch.buffers[place] for place in places]
+            scored, known = self.scored(buffers, self.engine.temperature, shared=True)
             width, device = scored.logprobs.shape[1], scored.logprobs.device
 
             def rows(values: Sequence[Any]) -> torch.Tensor:

@@ -134,6 +134,17 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor], atol: float = 0
     return a.keys() == b.keys() and all(torch.allclose(a[name], b[name], rtol=0, atol=atol) for name in a)
 
 
+def gradients(module: RobustTO) -> dict[str, torch.Tensor]:
+    """Of the last update. Weights say less: AdamW's first step is as long for a gradient that is only rounding."""
+    trained = module.trainable.trained().items()
+    return {name: value.grad.clone() for name, value in trained if value.grad is not None}
+
+
+def alike(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    largest = max(float(value.abs().max()) for value in a.values())
+    return a.keys() == b.keys() and largest > 0 and all(torch.allclose(a[k], b[k], 1e-3, 1e-5 * largest) for k in a)
+
+
 def test_a_step_changes_the_policy_and_says_what_trl_says(cache):
     module = make(cache)
     before, metrics = weights(module), fit(module)
@@ -161,10 +172,10 @@ def test_rewards_rise_when_the_policy_is_trained_on_them(cache, adapter):
 def test_how_much_is_done_at_a_time_changes_nothing(cache, changes):
     if changes.get("engine") == "small":
         changes = {"engine": HfEngine(max_new_tokens=[8, 5], batch_size=3)}
-    one, other = make(cache, steps=2), make(cache, steps=2, **changes)
+    one, other = make(cache), make(cache, **changes)
     fit(one)
     fit(other)
-    assert same(weights(one), weights(other), atol=2e-5)
+    assert alike(gradients(one), gradients(other))
 
 
 @pytest.mark.parametrize("loss_type", ["grpo", "dapo", "bnpo", "dr_grpo"])
@@ -174,8 +185,8 @@ def test_micro_batches_add_up_for_every_loss(cache, loss_type):
     for size in (8, 3):
         module = make(cache, loss=loss, micro_batch=size, entropy_on="all")
         fit(module)
-        found.append(weights(module))
-    assert same(*found, atol=2e-5)
+        found.append(gradients(module))
+    assert alike(*found)
 
 
 def test_the_reference_after_sft_is_the_adapter_that_training_began_with(cache, tmp_path):

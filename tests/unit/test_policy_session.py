@@ -187,3 +187,57 @@ def test_columns_are_aligned_with_the_joined_tokens(policy):
         assert batch["input_ids"][row, mask].tolist() == buffer.last_reply
         assert np.allclose(found["logprobs"][row, mask], buffer.logprobs[-int(mask.sum()) :])
         assert (found["turns"][row] == 0).tolist() == mask.tolist()
+
+
+def test_a_beginning_that_is_shared_is_read_once_and_scored_alike(policy, monkeypatch):
+    """Log-probabilities, entropies and gradients are those of reading every conversation whole."""
+    from trustvid.policy.vlm_inputs import joined
+    from trustvid.policy.vlm_scoring import score, score_groups
+    from trustvid.policy.vlm_tokens import columns
+
+    group = [PolicyRequest(one.messages, one.clip, sample) for one in conversations() for sample in range(3)]
+    speaker = afresh(policy)
+    turns = speaker.converse(group)  # not drawn: a draw of a random model may be the mark of a picture
+    turns = speaker.converse([going_on(one, turn.text, "Sure?") for one, turn in zip(group, turns, strict=True)])
+    buffers = [turn.buffer for turn in turns]
+    network, pad = policy.loaded.network, policy.loaded.processor.tokenizer.pad_token_id
+    known = columns(buffers)
+    heat = torch.where(known["turns"] == 1, 0.5, 1.3)
+    read, forward = [], network.model.forward
+
+    def counted(**inputs):
+        read.append(len(inputs["input_ids"]))
+        return forward(**inputs)
+
+    monkeypatch.setattr(network.model, "forward", counted)
+    found = []
+    for scored in (
+        lambda: score(network, joined([buffer.tensors for buffer in buffers], pad), known["loss_mask"], heat),
+        lambda: score_groups(network, buffers, known["loss_mask"], pad, heat),
+    ):
+        network.zero_grad()
+        one = scored()
+        (one.logprobs.sum() + 0.1 * one.entropy.sum()).backward()
+        gradients = [p.grad.clone() for p in network.parameters() if p.grad is not None]
+        found.append((one, gradients))
+    network.zero_grad()
+    assert read == [6, 2, 6]
+    (whole, wanted), (shared, gradients) = found
+    assert torch.allclose(whole.logprobs, shared.logprobs, atol=2e-4) and whole.logprobs.abs().sum() > 1
+    assert torch.allclose(whole.entropy, shared.entropy, atol=2e-4)
+    largest = max(float(a.abs().max()) for a in wanted)
+    assert all(torch.allclose(a, b, rtol=1e-3, atol=1e-5 * largest) for a, b in zip(wanted, gradients, strict=True))
+
+
+def test_a_reply_that_holds_the_mark_of_a_picture_is_scored_all_the_same(policy):
+    """Sampling can draw any token; behind the beginning, a mark of a picture is a token like any other."""
+    from trustvid.policy.vlm_scoring import score_groups
+    from trustvid.policy.vlm_tokens import TokenBuffer, columns
+
+    model = policy.loaded
+    ids = model.encode(conversations()[0], policy.showing)["input_ids"][0]
+    mark = int(ids.mode().values)  # what a prompt with pictures mostly consists of
+    buffer = TokenBuffer(model.encode(conversations()[0], policy.showing))
+    buffer.write([mark, 5], [0.0, 0.0], complete=False)
+    found = score_groups(model.network, [buffer], columns([buffer])["loss_mask"], 0)
+    assert torch.isfinite(found.logprobs).all() and (found.logprobs[0, -2:] < 0).all()

@@ -43,6 +43,11 @@ def test_with_three_tools_every_type_still_finds_one(kind, disturbance):
 def test_fixed_routing_ignores_the_disturbance_and_bad_names_are_refused():
     text = SubQuery("What is written there?", "text")
     assert Fixed().route(text, "blur", TOOL_NAMES) == "read_text"
+    chosen = Fixed({"text": "caption_frame"})
+    assert chosen.route(text, "clean", TOOL_NAMES) == "caption_frame"
+    assert chosen.route(text, "clean", ("read_text",)) == "read_text"  # not installed
+    with pytest.raises(ValueError, match="text: track_temporal, smell: read_text; expected spatial: detect_objects or"):
+        Fixed({"text": "track_temporal", "smell": "read_text"})
     with pytest.raises(ValueError, match="known: clean, blur"):
         Table().route(text, "fog", TOOL_NAMES)
     assert Table().route(text, "clean", ("detect_objects",)) == "read_text", "the executor reports what is missing"

@@ -143,6 +143,22 @@ class View:
     measure: Measurer = measure_clip
     profiles: dict[int, Profile] = field(default_factory=dict)
     relevances: dict[tuple, np.ndarray] = field(default_factory=dict)
+    calls: dict[tuple, Evidence] = field(default_factory=dict)
+
+    def call(
+        self, executor: Executor, tool: str, query: SubQuery, frames: tuple[int, ...], words: tuple[str, ...]
+    ) -> Evidence:
+        """What a tool reports, asked once: several passes over one question mostly make the same calls.
+
+        A call that failed is made again.
+        """
+        key = (id(executor), tool, query, frames, words)
+        if key not in self.calls:
+            evidence = executor.run(tool, query, self.clip, frames, words)
+            if evidence.error is not None:
+                return evidence
+            self.calls[key] = evidence
+        return self.calls[key]
 
     def profile(self, estimator: Estimator) -> Profile:
         """The profile of an estimator instance, measured once."""

@@ -185,14 +185,14 @@ class Pipeline:
     def _call(self, query: SubQuery, tool: str, work: _Pass) -> Evidence:
         """One call; where it is unsure, the method refines, and the pool is not empty, once more on pool frames."""
         frames = self.frames_for(tool, work.view, work.profile, work.frames, work.relevance)
-        first = self._judged(self.executor.run(tool, query, work.view.clip, frames, work.words), work.profile)
+        first = self._judged(work.view.call(self.executor, tool, query, frames, work.words), work.profile)
         if not self.method.refine or first.confidence >= REFINE_BELOW:
             return first
         more = frame_tools.retrieved(work.profile, frames, work.relevance)
         if more is None:
             return first
         work.frame_calls.append(more)
-        second = self._judged(self.executor.run(tool, query, work.view.clip, more.frames, work.words), work.profile)
+        second = self._judged(work.view.call(self.executor, tool, query, more.frames, work.words), work.profile)
         kept, other = (second, first) if second.confidence > first.confidence else (first, second)
         note = "" if kept.result == other.result else f"another look, less sure, said: {other.result}"
         return replace(kept, calls=2, cost=first.cost + second.cost, note=note)

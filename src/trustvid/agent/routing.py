@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from trustvid.seeding import derive_rng
 from trustvid.tools.evidence import SEMANTIC_TYPES, SemanticType, SubQuery
@@ -82,14 +82,30 @@ class Table:
 
 
 class Fixed:
-    """By semantic type alone (the "clean" column of Table 18): routing that ignores disturbance."""
+    """By semantic type alone: routing that ignores disturbance.
+
+    Args:
+        tools: semantic type → tool, each one of its candidates; types that are not named, and None, go by the "clean"
+            column of Table 18.
+
+    Raises:
+        ValueError: a type is unknown or a tool is none of its candidates; all of it in one message.
+    """
 
     name = "fixed"
     asks_policy = False
 
+    def __init__(self, tools: Mapping[str, str] | None = None):
+        self.tools = dict(tools or {})
+        wrong = [f"{kind}: {tool}" for kind, tool in self.tools.items() if tool not in CANDIDATES.get(kind, ())]
+        if wrong:
+            known = "; ".join(f"{kind}: {' or '.join(tools)}" for kind, tools in CANDIDATES.items())
+            raise ValueError(f"routing.tools holds {', '.join(wrong)}; expected {known}")
+
     def route(self, query: SubQuery, disturbance: str, available: Collection[str]) -> str:
         """Name of the tool for one sub-query; ``disturbance`` is ignored."""
-        return choose_tool(query.type, "clean", available)
+        wanted = self.tools.get(query.type)
+        return wanted if wanted in available else choose_tool(query.type, "clean", available)
 
 
 class Random:

@@ -37,6 +37,8 @@ class Disturbance:
         clean: share of the questions that are left as they are.
         severities: drawn from, each 1–5; all alike.
         coverages: drawn from, shares of the frames.
+        seed: of the corruptions themselves (the run's own seed draws which are met): runs that differ in their seed meet
+            the same pixels, and what tools said of these is computed once for all of them.
 
     Raises:
         ConfigError: with all faults.
@@ -45,6 +47,7 @@ class Disturbance:
     clean: float = 0.25
     severities: Sequence[int] = (3, 5)
     coverages: Sequence[float] = (0.5, 1.0)
+    seed: int = 0
 
     def __post_init__(self) -> None:
         faults = []
@@ -131,7 +134,7 @@ class VideoEpisodes:
         clip: FrameSource = self.reader.open(Path(video))
         if condition is not None:
             name, severity, coverage = condition
-            clip = RememberedClip(corrupt(clip, self.corruptions[name], severity, coverage, self.seed))
+            clip = RememberedClip(corrupt(clip, self.corruptions[name], severity, coverage, self.disturbance.seed))
         return View(clip, stored_measurer(self.pipeline.executor))
 
     def _outcome(self, sample: Sample, condition: str, trajectory: Trajectory, m_star: int) -> Outcome:

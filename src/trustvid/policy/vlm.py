@@ -84,7 +84,7 @@ class VisionLanguagePolicy:
         self.batch_size = self.parallel = batch_size
         self.name = name or model.rstrip("/").rpartition("/")[2]
         self._unloadable: TrustvidError | None = None
-        self._live: dict[tuple, _Live] = {}  # conversations of the last call, which may go on
+        self._live: dict[tuple, list[_Live]] = {}  # conversations of the last call, which may go on
 
     def load(self) -> VisionLanguageModel:
         """The model, in memory from the first call on.
@@ -154,7 +154,7 @@ class VisionLanguagePolicy:
                 turns[place] = Turn(model.words_of(buffer.last_reply), buffer)
                 request = requests[place]
                 said = (*request.messages, Message("assistant", turns[place].text))
-                self._live[key_of(replace(request, messages=said))] = _Live(session, row)
+                self._live.setdefault(key_of(replace(request, messages=said)), []).append(_Live(session, row))
 
         going_on = self._going_on(requests, before, reasons, decoding.max_new_tokens)
         for session, rows in going_on:
@@ -234,7 +234,7 @@ class VisionLanguagePolicy:
     def _going_on(
         self,
         requests: Sequence[PolicyRequest],
-        before: dict[tuple, _Live],
+        before: dict[tuple, list[_Live]],
         reasons: dict[int, str],
         length: int,
     ) -> list[tuple[Session, dict[int, int]]]:
@@ -242,9 +242,10 @@ class VisionLanguagePolicy:
         found: dict[int, tuple[Session, dict[int, int]]] = {}
         for place, request in enumerate(requests):
             *earlier, last = request.messages
-            live = before.pop(key_of(replace(request, messages=tuple(earlier))), None)
-            if live is None or last.frames:
+            alike = before.get(key_of(replace(request, messages=tuple(earlier))))  # several: asked twice in one list
+            if not alike or last.frames:
                 continue
+            live = alike.pop(0)
             buffer = live.session.buffers[live.row]
             more = self.loaded.following(last, buffer.ids)
             if (reason := self._too_long(len(buffer) + len(more), length)) is not None:

@@ -182,6 +182,11 @@ def extended(tensors: Mapping[str, torch.Tensor], tokens: Sequence[int]) -> Tens
     return longer
 
 
+def behind(tensors: Mapping[str, torch.Tensor], start: int) -> Tensors:
+    """The tokens from ``start`` on, all of them text, as input for a network that has read what stands before them."""
+    return {name: tensors[name][..., start:] for name in ("input_ids", "attention_mask", "position_ids")}
+
+
 def shape_key(tensors: Mapping[str, torch.Tensor]) -> tuple:
     """Equal for conversations whose media can be joined along their first axis, so that one batch can hold them."""
     media = {name: tuple(value.shape[1:]) for name, value in tensors.items() if name not in _BY_TOKEN}

@@ -20,6 +20,7 @@ class TokenBuffer:
             :func:`~trustvid.policy.vlm_inputs.encode`). They are not changed: buffers of one group may share them.
 
     Attributes:
+        beginning: what it was given: one object in all buffers of a group.
         tensors: of all tokens so far; media as they were.
         loss_mask: for each token 1 where the policy wrote it, else 0.
         turns: for each token the number of the reply it belongs to, from 0; -1 where the policy did not write it.
@@ -28,7 +29,7 @@ class TokenBuffer:
     """
 
     def __init__(self, tensors: Tensors):
-        self.tensors = tensors
+        self.beginning = self.tensors = tensors
         length = tensors["input_ids"].shape[1]
         self.loss_mask, self.turns, self.logprobs = [0] * length, [-1] * length, [0.0] * length
         self.complete: list[bool] = []

@@ -60,6 +60,7 @@ class GrpoConfig:
     num_generations: int = 8
     num_iterations: int = 1
     micro_batch: int = 8
+    sample_only: bool = False
     entropy_on: str = "tools"
     frames: int = 8
     tool_time_limit_s: float = 60.0
@@ -213,6 +214,7 @@ def assemble(
         build(config["advantage"]),
         typed.num_generations,
         typed.num_iterations,
+        sample_only=typed.sample_only,
         entropy_on=typed.entropy_on,
         micro_batch=typed.micro_batch,
         seed=typed.seed,

@@ -7,6 +7,7 @@ draws in which an option wins (see ``draws``) is its probability.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from trustvid.policy.scripted.reading import Scene, read_scene
 from trustvid.policy.scripted.solvers import Finding, solver_for
@@ -24,6 +25,13 @@ def option_shares(texts: Sequence[str]) -> dict[str, float] | None:
         Letter → probability, in (0, 1), in the order of the options; they sum to 1. None where no solver knows the
         question, where the evidence does not reach, and where it leaves all options as likely as one another.
     """
+    shares = _shares(tuple(texts))
+    return None if shares is None else dict(shares)
+
+
+@lru_cache(maxsize=1024)
+def _shares(texts: tuple[str, ...]) -> dict[str, float] | None:
+    """Kept: of the passes over one question many gather the same evidence."""
     scene = read_scene(texts)
     finding = solve(scene)
     if finding is None:

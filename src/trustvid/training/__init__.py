@@ -1,0 +1,1 @@
+"""What the trained modules share: optimiser, order of the data, checkpoints, records."""
