@@ -423,3 +423,26 @@ def test_trajectories_run_side_by_side_and_one_that_fails_leaves_the_others_alon
         assert policy.sizes == sizes
     with pytest.raises(TrustvidError, match="no bad"):
         drive(pipeline.run(questions[1], View(clip())), Crowd(True, "bad"))
+
+
+class Counting(Reader):
+    """Counts how often it is asked."""
+
+    def __init__(self, fails: bool = False):
+        super().__init__(fails)
+        self.asked = 0
+
+    def observe(self, batch, query, words):
+        self.asked += 1
+        return super().observe(batch, query, words)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_passes_over_one_view_share_their_calls_and_a_failed_one_is_made_again(fails):
+    tool, view = Counting(fails), View(clip())
+    pipeline = paper(executor(tool))
+    passes = [drive(pipeline.run(QUESTION, view), Talker(ASK, "<answer>A</answer>")) for _ in range(3)]
+    assert all(one.evidence == passes[0].evidence for one in passes) and bool(passes[0].evidence[0].error) == fails
+    once = tool.asked
+    drive(pipeline.run(QUESTION, View(clip())), Talker(ASK, "<answer>A</answer>"))
+    assert tool.asked == (once + once // 3 if fails else 2 * once)
