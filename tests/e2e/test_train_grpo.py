@@ -88,7 +88,9 @@ def test_only_sampling_leaves_the_weights_and_feeds_rejection_sampling(trainee):
     built = next((Path(trainee.environment["TRUSTVID_CACHE"]) / "models").glob("tiny_qwen2_5_vl-v1-*"))
     start, end = load_file(built / "model.safetensors"), weights(folder)
     assert all(torch.equal(start[name], end[name]) for name in end)
-    refused = train(trainee, *GRPO, "benchmark.split=test", "methods=[trained,direct]", "num_generations=1", check=False)
+    refused = train(
+        trainee, *GRPO, "benchmark.split=test", "methods=[trained,direct]", "num_generations=1", check=False
+    )
     assert refused.returncode == 1
     for fault in ("benchmark.split=test: expected train", "one policy is trained in one method", "num_generations=1"):
         assert fault in refused.stderr, refused.stderr

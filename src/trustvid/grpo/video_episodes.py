@@ -37,7 +37,7 @@ class Disturbance:
         clean: share of the questions that are left as they are.
         severities: drawn from, each 1–5; all alike.
         coverages: drawn from, shares of the frames.
-        seed: of the corruptions themselves (the run's own seed draws which are met): runs that differ in their seed meet
+        seed: of the corruptions themselves; the run's own seed draws which of them are met. So runs of other seeds meet
             the same pixels, and what tools said of these is computed once for all of them.
 
     Raises:

@@ -8,9 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trustvid.errors import ConfigError
+from trustvid.evaluation.provenance import NOT_HASHED
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+
+# What changes no trained weight: where data lie, how much is done at a time, how often something is written.
+NOT_OF_TRAINING = (
+    *NOT_HASHED,
+    "data_dir",
+    "benchmark.root",
+    "benchmark.data_dir",
+    "benchmark.workers",
+    "tool_device",
+    "micro_batch",
+    "checkpoint_every",
+    "trainer",
+)
 
 
 def plain_config(cfg: DictConfig) -> dict[str, Any]:

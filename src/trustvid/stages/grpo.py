@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from trustvid.config.checking import build, check
 from trustvid.errors import ConfigError, DataError
-from trustvid.evaluation.provenance import NOT_HASHED, config_hash
+from trustvid.evaluation.provenance import config_hash
 from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
 from trustvid.grpo.settings import group_faults
-from trustvid.stages.common import overrides, plain_config, run_path
+from trustvid.stages.common import NOT_OF_TRAINING, overrides, plain_config, run_path
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -24,23 +24,11 @@ if TYPE_CHECKING:
     from trustvid.benchmarks.sample import Sample
     from trustvid.module import RobustTO
 
-# Beside what never changes a result: how much is done at a time, and what is shown of it.
 NOT_IN_HASH = (
-    *NOT_HASHED,
-    "data_dir",
-    "benchmark.root",
-    "benchmark.data_dir",
-    "benchmark.workers",
-    "tool_device",
-    "micro_batch",
+    *NOT_OF_TRAINING,
     "print_every",
-    "checkpoint_every",
-    *(
-        f"rollout.{name}"
-        for name in ("batch_size", "base_url", "adapter_dir", "adapter_name", "concurrency", "key_env")
-    ),
-    *(f"rollout.{name}" for name in ("timeout_s", "max_retries", "backoff_s")),
-    "trainer",
+    *(f"rollout.{name}" for name in ("batch_size", "base_url", "adapter_dir", "adapter_name", "concurrency")),
+    *(f"rollout.{name}" for name in ("key_env", "timeout_s", "max_retries", "backoff_s")),
 )
 TRAINED_SPLIT = "train"
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from trustvid.config.checking import build, check
 from trustvid.errors import ConfigError
-from trustvid.evaluation.provenance import NOT_HASHED, config_hash
+from trustvid.evaluation.provenance import config_hash
 from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
-from trustvid.stages.common import overrides, plain_config, run_path
+from trustvid.stages.common import NOT_OF_TRAINING, overrides, plain_config, run_path
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from trustvid.training.data.base import Examples
     from trustvid.training.order import StepOrder
 
-# Beside what never changes a result: how much is done at a time, and how often something is written.
-NOT_IN_HASH = (
-    *NOT_HASHED,
-    "data_dir",
-    "benchmark.root",
-    "benchmark.data_dir",
-    "benchmark.workers",
-    "tool_device",
-    "micro_batch",
-    "checkpoint_every",
-    "trainer",
-)
 # Groups that not every source of examples reads.
 SOMETIMES_READ = ("benchmark", "captioning", "corruption", "disturbance", "methods", "tools")
 TRAINED_SPLIT = "train"
@@ -171,7 +159,7 @@ def run(cfg: DictConfig) -> Path:
     from trustvid.training.run import fit
 
     config = only_read(plain_config(cfg))
-    info = RunInfo(str(config.get("name")), config_hash(config, NOT_IN_HASH), overrides=overrides())
+    info = RunInfo(str(config.get("name")), config_hash(config, NOT_OF_TRAINING), overrides=overrides())
     folder = RunFolder(run_path(config, info.config_hash, "sft"))
     try:
         typed = check(config, SftConfig)
