@@ -11,8 +11,9 @@ frames and tokens, in under a minute.
 
 Printed: device, load time, tokens of the longest first prompt, written tokens per second (the reading of prompts is
 included; "no room": the batch did not fit in memory and questions were answered one by one; "no time": the minutes were
-over), peak memory, and how far the log-probabilities of a reply differ between a batch and alone, which is the rounding
-of the data type. Exit status 1 where these are not numbers, or where a question got no answer.
+over), peak memory, how far the log-probabilities of a reply differ between a batch and alone, which is the rounding of
+the data type, and the seconds and memory of a step of SFT and of GRPO on an adapter. Exit status 1 where these are not
+numbers, or where a question got no answer.
 
 Everything measured is one function of ``MEASUREMENTS``.
 """
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +45,24 @@ from trustvid.agent.pipeline import Pipeline
 from trustvid.benchmarks.boxworld.preview import render_clip
 from trustvid.config.compose import compose_config
 from trustvid.errors import TrustvidError
-from trustvid.policy.base import PolicyRequest
+from trustvid.grpo.episodes import Episode, Outcome
+from trustvid.grpo.reward import Reward, RewardInputs
+from trustvid.grpo.rollout import HfEngine
+from trustvid.grpo.settings import AdvantageConfig, LossConfig
+from trustvid.policy.base import Message, PolicyRequest
 from trustvid.policy.tiny_build import build_model
 from trustvid.policy.vlm import Turn, VisionLanguagePolicy
 from trustvid.policy.vlm_model import VisionLanguageModel
 from trustvid.policy.vlm_settings import Decoding
 from trustvid.tools.assess_quality import stored_measurer
+from trustvid.training.conversations import Conversation
 from trustvid.video.reader import open_clip
 from trustvid.video.writer import write_video
 
 METHODS = ("direct", "anchored")
 BATCHES = (1, 8)
 DEFAULTS = {"7b": (32, 64), "tiny": (4, 6)}  # frames, and tokens of a reply
+STEPS, GROUP = 2, 4  # of training: the second step is told; passes of a question
 THINGS = ("red house", "tower", "green car", "white bus", "sign", "bridge", "yellow crate", "blue door")
 REPLY = "<think>It is left of the house.</think><answer>A</answer><confidence>0.8</confidence>"
 
@@ -289,9 +296,92 @@ def rounding(bench: Bench) -> bool:
     return math.isfinite(difference)
 
 
-# Each measures one thing on the bench, prints its lines and says whether what it found is sound. Steps of training
-# (seconds and memory of a step of SFT, of GRPO) are measurements like these: a function each, listed here.
-MEASUREMENTS: tuple[Callable[[Bench], bool], ...] = (answering, rounding)
+class Held(TimedPolicy):
+    """A policy in training whose own weights are those on the bench."""
+
+    def load_own(self) -> CountedModel:
+        return self.loaded
+
+
+def training(bench: Bench) -> bool:
+    """Seconds and memory of a step of SFT and of GRPO on an adapter; last, for the network carries it from then on."""
+    from trustvid.captioner import IFCaptioner
+    from trustvid.module import RobustTO
+    from trustvid.policy.vlm_adapters import Lora
+    from trustvid.training.optimizer import AdamW
+    from trustvid.training.order import StepOrder
+
+    if not bench.in_time:
+        print("training         no time")
+        return True
+    policy = Held(bench.policies[1].weights.model, batch_size=GROUP, **asdict(bench.policies[1].showing))
+    policy.loaded = bench.model
+    shared = (policy, Lora(r=16), AdamW(1e-5))
+    sft = IFCaptioner(*shared, StepOrder(STEPS, 1, 0), STEPS, taught(bench), micro_batch=1)
+    print(f"step of SFT      {step(bench, sft)} (1 conversation, adapter of rank 16)", flush=True)
+    engine = HfEngine(max_new_tokens=bench.policies[1].decoding.max_new_tokens, batch_size=GROUP)
+    objective = (Reward(), LossConfig(beta=0.01), AdvantageConfig(), GROUP)
+    policy.loaded = replace(bench.model, peft=sft.trainable.peft)
+    grpo = RobustTO(*shared, StepOrder(STEPS, 1, 0), STEPS, Direct(bench), engine, *objective, micro_batch=GROUP)
+    print(f"step of GRPO     {step(bench, grpo)} (1 question, {GROUP} passes of direct, KL)", flush=True)
+    return True
+
+
+def taught(bench: Bench) -> list[Conversation]:
+    """A question of ``direct`` with its frames and the same reply, for each step."""
+    (request,) = ask(bench.methods["direct"], bench.view, bench.policies[1], 1)
+    messages = (*request.messages, Message("assistant", REPLY))
+    return [Conversation(str(number), messages, lambda: bench.view.clip) for number in range(STEPS)]
+
+
+class Direct:
+    """Questions that ``direct`` is asked; longer replies are rewarded, so that there is something to learn."""
+
+    def __init__(self, bench: Bench):
+        self.bench = bench
+
+    def __len__(self) -> int:
+        return STEPS
+
+    def episode(self, index: int, epoch: int) -> Episode:
+        question = Question(f"Where is the {THINGS[index]} at the end?", ("left", "right", "ahead"))
+
+        def judge(trajectory: Any) -> Outcome:
+            share = len(set(trajectory.messages[-1].text)) % 7 / 7
+            return Outcome(RewardInputs(share, 1, 1.0, (), (), True))
+
+        return Episode(str(index), lambda: self.bench.methods["direct"].run(question, self.bench.view), judge)
+
+
+def step(bench: Bench, module: Any) -> str:
+    """Seconds of the second step of a training, and its peak of memory, in words."""
+    from lightning import Callback, Trainer
+
+    marks: list[float] = []
+
+    class Marks(Callback):
+        def on_train_batch_end(self, *_: Any) -> None:
+            if bench.device == "cuda":
+                torch.cuda.synchronize()
+            marks.append(time.perf_counter())
+
+    reset_peak(bench.device)
+    accelerator = "gpu" if bench.device == "cuda" else "cpu"
+    quiet = {
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
+    try:
+        Trainer(max_steps=STEPS, accelerator=accelerator, devices=1, callbacks=[Marks()], **quiet).fit(module)
+    except torch.OutOfMemoryError:
+        return "no room"
+    return f"{marks[-1] - marks[-2]:.1f} s, {peak_memory(bench.device):.1f} GB"
+
+
+# Each measures one thing on the bench, prints its lines and says whether what it found is sound.
+MEASUREMENTS: tuple[Callable[[Bench], bool], ...] = (answering, rounding, training)
 
 
 def main() -> int:
