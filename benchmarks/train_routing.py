@@ -17,6 +17,7 @@ import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ BY_DISTURBANCE = {
 }
 AT_ONCE = 128
 
+Opened = Callable[[], Episode]
 Rule = Callable[[str, str, Sequence[str], PolicyRequest], str]
 
 
@@ -83,8 +85,8 @@ def rules() -> dict[str, Rule]:
     }
 
 
-def held_out(split: str, videos: int, passes: int, overrides: Sequence[str]) -> tuple[list[Episode], dict[str, Any]]:
-    """Episodes, clean ones first, and the config that they are of."""
+def held_out(split: str, videos: int, passes: int, overrides: Sequence[str]) -> tuple[list[Opened], dict[str, Any]]:
+    """What opens each episode, clean ones first, and the config that they are of."""
     from omegaconf import OmegaConf
 
     from trustvid.agent.assembly import build_pipelines
@@ -100,19 +102,20 @@ def held_out(split: str, videos: int, passes: int, overrides: Sequence[str]) -> 
     environment = VideoEpisodes(
         samples, pipeline, build(config["reader"]), corruptions, drawn, build(config["mstar"]), score, config["seed"]
     )
-    clean = [environment.under(sample, None) for sample in samples]
-    corrupted = [environment.episode(number, epoch) for number in range(len(samples)) for epoch in range(passes)]
+    clean = [partial(environment.under, sample, None) for sample in samples]
+    numbers = range(len(samples))
+    corrupted = [partial(environment.episode, number, epoch) for number in numbers for epoch in range(passes)]
     return clean + corrupted, config
 
 
-def answered(policy: Policy, episodes: Sequence[Episode]) -> list[dict[str, Any]]:
+def answered(policy: Policy, episodes: Sequence[Opened]) -> list[dict[str, Any]]:
     """What a policy makes of the episodes, in order."""
     from trustvid.agent.driving import drive_all
     from trustvid.errors import TrustvidError
 
     rows = []
     for start in range(0, len(episodes), AT_ONCE):
-        some = episodes[start : start + AT_ONCE]
+        some = [opened() for opened in episodes[start : start + AT_ONCE]]
         for episode, outcome in zip(some, drive_all([one.start() for one in some], policy), strict=True):
             if isinstance(outcome, TrustvidError):
                 raise outcome

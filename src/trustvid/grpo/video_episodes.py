@@ -23,7 +23,7 @@ from trustvid.video.memo import RememberedClip
 from trustvid.video.source import FrameSource
 
 # Conditions of clips that are kept open, with the measures of their frames.
-_VIEWS = 256
+_VIEWS = 64
 
 
 @dataclass(frozen=True)
