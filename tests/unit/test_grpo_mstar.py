@@ -358,7 +358,7 @@ def test_the_command_asks_a_server(capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--estimator", "oracle"], "known: heuristic, hf_local, openai_compatible, policy, vlm"),
+        (["--estimator", "oracle"], "known: heuristic, hf_local, openai_compatible, planner, policy, vlm"),
         (["--options", "one"], "expected 2 to"),
         (["--set", "mstar.nothing=1"], "mstar.nothing"),
         (["--estimator", "policy"], "1 of 1 questions have no m*"),  # the scripted policy knows no such turn

@@ -1,6 +1,6 @@
 """GRPO learns to route: the real modules and their real training steps, on simulated tools.
 
-    pytest tests/unit/test_learn_routing.py -n 0 -m slow -s      (5 to 6 minutes of one core)
+    pytest tests/unit/test_learn_routing.py -n 0 -m long -s      (5 to 6 minutes of one core)
 
 The simulation itself is checked too: that the numbers a policy is compared with are what they are called.
 """
@@ -112,7 +112,7 @@ def test_a_question_that_is_asked_twice_in_a_step_keeps_all_its_turns(simulated,
     assert [sum(turn.buffer.loss_mask) for turn in turns] == [8, 8]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_grpo_beats_the_policy_it_began_with_and_every_fixed_choice(benchmarks, tmp_path):
     torch.set_num_threads(1)

@@ -152,18 +152,18 @@ def test_calls_costs_and_failures():
 
 
 def test_sources_of_confidence_are_never_mixed():
-    predictions = [prediction(i, 1.0, confidence=0.9, confidence_source="posterior") for i in range(4)]
+    predictions = [prediction(i, 1.0, confidence=0.9, confidence_source="pooled") for i in range(4)]
     predictions += [prediction(i, 0.0, confidence=1.0, confidence_source="stated") for i in range(4, 6)]
     metrics = compute_metrics(predictions, CONTEXT)
-    assert value_of(metrics, metric="ece/posterior")["value"] == pytest.approx(0.1)
+    assert value_of(metrics, metric="ece/pooled")["value"] == pytest.approx(0.1)
     assert value_of(metrics, metric="ece/stated")["value"] == pytest.approx(1.0)
-    brier = value_of(metrics, metric="brier/posterior")
+    brier = value_of(metrics, metric="brier/pooled")
     assert (brier["value"], brier["n"]) == (pytest.approx(0.01), 4)
     assert value_of(metrics, metric="aurc/stated")["value"] == 1.0
     names = {row["metric"] for row in metrics["rows"]}
     assert "ece/option_logprobs" not in names
     assert {name for name in names if "/" in name} == {
-        f"{metric}/{source}" for metric in ("ece", "brier", "aurc") for source in ("posterior", "stated")
+        f"{metric}/{source}" for metric in ("ece", "brier", "aurc") for source in ("pooled", "stated")
     }
 
 

@@ -50,7 +50,7 @@ def prediction(i: int, method: str, condition: str, score: float | None, **chang
         "answer": "A" if has_answer else None,
         "score": score,
         "confidence": 0.8 if method != "chance" and has_answer else None,
-        "confidence_source": "posterior" if method != "chance" and has_answer else None,
+        "confidence_source": "pooled" if method != "chance" and has_answer else None,
         "status": "ok" if has_answer else "unscored",
         "reason": None if has_answer else "clip_7.mp4: no index",
     }
@@ -179,7 +179,7 @@ def test_other_tables_of_a_run():
     assert cell.note.startswith("[")
     (trust,) = trust_tables(metrics)
     assert [row[0] for row in trust.rows] == ["blind", "robust_to"]
-    assert "posterior" in trust.caption
+    assert "pooled" in trust.caption
     assert row_of(effort_table(metrics), "chance")["failed calls %"].number == "—"
     for table in (tasks, differences, trust, effort_table(metrics)):
         assert "boxworld, split val, policy scripted_v1" in table.caption

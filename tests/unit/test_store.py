@@ -41,7 +41,7 @@ def prediction(**changes) -> Prediction:
         "answer": "B",
         "score": 0.0,
         "confidence": 0.7,
-        "confidence_source": "posterior",
+        "confidence_source": "pooled",
         "status": "ok",
         "tiers": TierCounts(1, 2, 0),
         "calls": 3,

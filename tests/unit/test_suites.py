@@ -77,7 +77,7 @@ def predictions() -> list[Prediction]:
                         answer="A" if scored else None,
                         score=score if scored else None,
                         confidence=confidence if stated else None,
-                        confidence_source="posterior" if stated else None,
+                        confidence_source="pooled" if stated else None,
                         status="ok" if scored else "unscored",
                         reason=None if scored else "clip.mp4: broken",
                         calls=2,
@@ -180,7 +180,7 @@ def test_calibration_and_risk_of_a_pool_are_means_over_its_conditions(made, metr
     scores, confidences = (values(made, "robust_to", members, name) for name in ("score", "confidence"))
     for name, measure in measures.items():
         by_hand = np.mean([measure(c, s) for c, s in zip(confidences, scores, strict=True)])
-        assert row_of(metrics, "robust_to", "two:s3:c1", f"{name}/posterior")["value"] == pytest.approx(
+        assert row_of(metrics, "robust_to", "two:s3:c1", f"{name}/pooled")["value"] == pytest.approx(
             by_hand, abs=1e-9
         )
 

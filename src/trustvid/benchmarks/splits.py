@@ -15,7 +15,6 @@ from pathlib import Path
 
 from trustvid.benchmarks.sample import Sample
 from trustvid.errors import DataError
-from trustvid.seeding import derive_seed
 
 SPLITS = ("train", "dev", "test")
 SHARES = {"train": 0.75, "dev": 0.05, "test": 0.20}
@@ -129,6 +128,8 @@ def _write_once(path: Path, text: str) -> None:
 
 def choose(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
     """At most ``limit`` questions: videos in a seeded order, each with all its questions until the limit is reached."""
+    from trustvid.seeding import derive_seed  # with numpy, which loaders do without
+
     if limit is None or limit >= len(samples):
         return list(samples)
     clusters = sorted({sample.cluster for sample in samples}, key=lambda name: derive_seed("limit", seed, name))
