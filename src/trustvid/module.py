@@ -69,8 +69,8 @@ class RobustTO(PolicyModule):
         num_iterations: updates on the rollouts of one step.
         sample_only: nothing is learned: the rollouts are for others to learn from (rejection sampling).
         entropy_on: the tokens of the entropy bonus: "tools" = those that name a tool, "all" = all that were written.
-        reliability: the estimator the environment's pipeline profiles frames with; its weights, where it has any, are
-            part of this module and of its checkpoints.
+        reliability: the estimator the environment's pipeline profiles frames with. Its network, where it has one
+            (reliability=learned), is part of this module and of its checkpoints, and is not trained here.
         on_rollouts: told of every step's rollouts (step, rollouts, terms of their rewards).
     """
 
@@ -99,7 +99,8 @@ class RobustTO(PolicyModule):
         self.environment, self.engine, self.reward = environment, engine, reward
         self.loss, self.advantage, self.num_generations = loss, advantage, num_generations
         self.sample_only, self.entropy_on, self.on_rollouts = sample_only, entropy_on, on_rollouts
-        self.reliability = reliability if isinstance(reliability, torch.nn.Module) else None
+        network = getattr(reliability, "network", None)
+        self.estimator, self.reliability = reliability, None if network is None else network.requires_grad_(False)
         if not loss.needs_reference and hasattr(self.trainable, "forget_reference"):
             self.trainable.forget_reference()
         engine.connect(policy)

@@ -332,3 +332,17 @@ def test_a_run_that_stops_goes_on_as_if_it_had_not(cache, tmp_path: Path, adapte
     second = make(cache, adapter, steps=4, num_iterations=2)
     fit(second, ckpt=str(tmp_path / "stopped.ckpt"))
     assert second.last_trainer.global_step == 8 and same(weights(whole), weights(second))
+
+
+def test_the_network_of_a_learned_estimator_is_part_of_the_module_and_stays_as_it_is(cache, tmp_path):
+    class Estimator:
+        network = torch.nn.Linear(3, 2)
+
+    before = Estimator.network.weight.detach().clone()
+    module = make(cache, Lora(r=4), reliability=Estimator())
+    fit(module)
+    module.last_trainer.save_checkpoint(tmp_path / "last.ckpt")
+    stored = torch.load(tmp_path / "last.ckpt", weights_only=True)["state_dict"]
+    assert torch.equal(stored["reliability.weight"], before) and torch.equal(Estimator.network.weight, before)
+    assert not any(parameter.requires_grad for parameter in Estimator.network.parameters())
+    assert make(cache).reliability is None

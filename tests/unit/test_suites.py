@@ -180,9 +180,7 @@ def test_calibration_and_risk_of_a_pool_are_means_over_its_conditions(made, metr
     scores, confidences = (values(made, "robust_to", members, name) for name in ("score", "confidence"))
     for name, measure in measures.items():
         by_hand = np.mean([measure(c, s) for c, s in zip(confidences, scores, strict=True)])
-        assert row_of(metrics, "robust_to", "two:s3:c1", f"{name}/pooled")["value"] == pytest.approx(
-            by_hand, abs=1e-9
-        )
+        assert row_of(metrics, "robust_to", "two:s3:c1", f"{name}/pooled")["value"] == pytest.approx(by_hand, abs=1e-9)
 
 
 @pytest.mark.parametrize("pool", ["two:s5:c1", "more:s5:c1", "two:s3:c0.5"])

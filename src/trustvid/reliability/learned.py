@@ -46,6 +46,16 @@ class Learned:
         self.max_frames, self.weights = max_frames, str(weights)
         self._loaded: tuple[Artefact, FrameReliabilityNet] | None = None
 
+    @property
+    def network(self) -> FrameReliabilityNet:
+        """The trained network, loaded when first asked for.
+
+        Raises:
+            DataError: as :meth:`load`.
+        """
+        self.load()
+        return self._loaded[1]
+
     def load(self) -> Artefact:
         """Load the weights, once, and return what is known of them.
 
