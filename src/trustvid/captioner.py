@@ -53,8 +53,7 @@ class IFCaptioner(PolicyModule):
         super().__init__(policy, adapter, optimizer, order, steps, micro_batch, seed)
         self.conversations, self.emphasis, self.held_out = conversations, emphasis, held_out
         self.max_tokens = max_tokens or self.policy.loaded.longest
-        if hasattr(self.trainable, "forget_reference"):
-            self.trainable.forget_reference()
+        self.trainable.forget_reference()
         self._ready = _Kept(_KEPT_BYTES)
         self._unreadable: dict[str, TrustvidError] = {}
 

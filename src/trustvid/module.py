@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from trustvid.errors import TrustvidError
-from trustvid.grpo.advantages import EPSILON, CallCredit, group_advantages, turn_credit
+from trustvid.grpo.advantages import EPSILON, CallCredit, group_advantages, spread, turn_credit
 from trustvid.grpo.episodes import Environment, Episode
 from trustvid.grpo.losses import Mean, Normaliser, averages, normaliser, policy_loss
 from trustvid.grpo.reward import Reward
@@ -101,7 +101,7 @@ class RobustTO(PolicyModule):
         self.sample_only, self.entropy_on, self.on_rollouts = sample_only, entropy_on, on_rollouts
         network = getattr(reliability, "network", None)
         self.estimator, self.reliability = reliability, None if network is None else network.requires_grad_(False)
-        if not loss.needs_reference and hasattr(self.trainable, "forget_reference"):
+        if not loss.needs_reference:
             self.trainable.forget_reference()
         engine.connect(policy)
 
@@ -119,8 +119,8 @@ class RobustTO(PolicyModule):
         terms = [self.reward.terms(one.outcome.inputs) if one.outcome else None for one in rollouts]
         if self.on_rollouts is not None:
             self.on_rollouts(step, rollouts, terms)
-        learnt, spread = self.credited(rollouts, terms)
-        log = self._described(rollouts, terms, unusable) | {"frac_reward_zero_std": spread}
+        learnt, constant = self.credited(rollouts, terms)
+        log = self._described(rollouts, terms, unusable) | {"frac_reward_zero_std": constant}
         if self.sample_only:
             for _ in range(self.updates_per_step):
                 self._idle()
@@ -184,14 +184,8 @@ class RobustTO(PolicyModule):
         ]
         accuracy = [0.0 if one is None else one["acc"] for one in terms]
         credit = turn_credit(rewards, accuracy, calls, self.num_generations, self.advantage.kappa, "none")
-        advantages = []
-        for at in kept:
-            tokens = np.full(len(rollouts[at].buffer), credit.other[at])
-            for call, value in zip(calls[at], credit.calls[at], strict=True):
-                if call.span is not None:
-                    tokens[slice(*call.span)] = value
-            advantages.append(tokens / divisor[at])
-        return advantages
+        tokens = spread(credit, calls, max((len(rollouts[at].buffer) for at in kept), default=0))
+        return [tokens[at, : len(rollouts[at].buffer)] / divisor[at] for at in kept]
 
     def _everyone(self, rewards: np.ndarray) -> tuple[np.ndarray, slice]:
         """The rewards of all processes, and where this one's are among them.

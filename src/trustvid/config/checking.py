@@ -68,6 +68,25 @@ def build(node: Mapping[str, Any]) -> Any:
     return instantiate(dict(node), _convert_="all")
 
 
+def target_of(node: Mapping[str, Any]) -> Any:
+    """What a component's node constructs: a class, or a function.
+
+    Raises:
+        ImportError, AttributeError, ValueError: there is no such thing.
+    """
+    module, _, name = str(node.get("_target_")).rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def target_attribute(node: Mapping[str, Any], name: str, unknown: Any) -> Any:
+    """An attribute of the class that a node constructs, None where it has none; ``unknown`` where there is no such
+    class, which is a fault that is told elsewhere."""
+    try:
+        return getattr(target_of(node), name, None)
+    except (ImportError, AttributeError, ValueError):
+        return unknown
+
+
 def _component_faults(path: str, node: Mapping[str, Any]) -> Iterator[str]:
     """Faults of one component: unknown target, unknown, missing or mistyped arguments, and its own refusals."""
     nested = [
@@ -75,12 +94,10 @@ def _component_faults(path: str, node: Mapping[str, Any]) -> Iterator[str]:
     ]
     inner = [fault for name, child in nested for fault in _component_faults(name, child)]
     yield from inner
-    target = str(node["_target_"])
-    module, _, name = target.rpartition(".")
     try:
-        constructor = getattr(importlib.import_module(module), name)
+        constructor = target_of(node)
     except (ImportError, AttributeError, ValueError) as error:
-        yield f"{path}._target_={target} cannot be imported ({error}); expected module.Class"
+        yield f"{path}._target_={node['_target_']} cannot be imported ({error}); expected module.Class"
         return
     arguments = {key: value for key, value in node.items() if key != "_target_"}
     hints = typing.get_type_hints(constructor.__init__ if inspect.isclass(constructor) else constructor)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +104,7 @@ class Lora:
         return _LoraTrainable(peft, model.processor, reference=_REFERENCE)
 
 
-class Trainable:
+class Trainable(ABC):
     """A policy's network in training.
 
     Attributes:
@@ -121,14 +122,16 @@ class Trainable:
         """The parameters that are trained, by their names in ``network``."""
         return {name: value for name, value in self.network.named_parameters() if value.requires_grad}
 
-    @contextmanager
-    def reference(self) -> Iterator[None]:
-        """Inside, ``network`` is what it was before training."""
-        raise NotImplementedError
+    def forget_reference(self) -> None:  # noqa: B027 — an adapter has nothing to free
+        """Free what only :meth:`reference` needs."""
 
+    @abstractmethod
+    def reference(self) -> AbstractContextManager[None]:
+        """Inside, ``network`` is what it was before training."""
+
+    @abstractmethod
     def export(self, folder: Path) -> None:
         """Write what plain transformers and peft load: an adapter's folder, or that of a whole model."""
-        raise NotImplementedError
 
 
 class _FullTrainable(Trainable):

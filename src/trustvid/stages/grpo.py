@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trustvid.config.checking import build, check
+from trustvid.config.checking import build, check, target_attribute
 from trustvid.errors import ConfigError, DataError
 from trustvid.evaluation.provenance import config_hash
 from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
@@ -91,24 +91,13 @@ class GrpoConfig:
         split = self.benchmark.get("split")
         if split != TRAINED_SPLIT:
             yield f"benchmark.split={split}: expected {TRAINED_SPLIT}; nothing is learnt from dev, val and test"
-        if not hasattr_class(self.policy, "converse"):
+        if target_attribute(self.policy, "converse", unknown=True) is None:
             yield (
                 f"policy {self.policy.get('_target_')} has no weights to train; expected a vision-language model of "
                 "this process, e.g. tiny_qwen2_5_vl or qwen2_5_vl_7b"
             )
         if not self.name or Path(self.name).name != self.name:
             yield f"name={self.name!r} cannot name a folder; expected a plain name without slashes"
-
-
-def hasattr_class(node: Mapping[str, Any], attribute: str) -> bool:
-    """Whether the class that a config node builds has an attribute; True where the class cannot be found (that is
-    another fault)."""
-    from hydra.utils import get_class
-
-    try:
-        return hasattr(get_class(str(node.get("_target_"))), attribute)
-    except Exception:
-        return True
 
 
 def run(cfg: DictConfig) -> Path:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trustvid.config.checking import build, check
+from trustvid.config.checking import build, check, target_attribute
 from trustvid.errors import ConfigError
 from trustvid.evaluation.provenance import config_hash
 from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
@@ -88,7 +88,7 @@ class SftConfig:
             yield f"batch_size={self.batch_size} cannot be dealt to {processes} processes evenly (trainer.devices)"
         yield from self._phase_faults()
         yield from self._data_faults()
-        if not hasattr_class(self.policy, "converse"):
+        if target_attribute(self.policy, "converse", unknown=True) is None:
             yield (
                 f"policy {self.policy.get('_target_')} has no weights to train; expected a vision-language model of "
                 "this process, e.g. tiny_qwen2_5_vl or qwen2_5_vl_7b"
@@ -121,12 +121,7 @@ class SftConfig:
 def source_reads(node: Mapping[str, Any]) -> tuple[str, ...]:
     """The groups of the config that the source of a ``data`` node reads; none where it cannot be found (that is
     another fault)."""
-    from hydra.utils import get_class
-
-    try:
-        return get_class(str(node.get("_target_"))).reads
-    except Exception:
-        return ()
+    return target_attribute(node, "reads", unknown=()) or ()
 
 
 def only_read(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,16 +131,6 @@ def only_read(config: Mapping[str, Any]) -> dict[str, Any]:
     if "captioning" in reads and config.get("evidence") != "tools":
         unread["tools"] = {}
     return {**config, **unread}
-
-
-def hasattr_class(node: Mapping[str, Any], attribute: str) -> bool:
-    """Whether the class that a config node builds has an attribute; True where the class cannot be found."""
-    from hydra.utils import get_class
-
-    try:
-        return hasattr(get_class(str(node.get("_target_"))), attribute)
-    except Exception:
-        return True
 
 
 def run(cfg: DictConfig) -> Path:
