@@ -38,6 +38,9 @@ class EvaluateConfig:
     fresh: bool = False
     retry_unscored: bool = True
     save_trajectories: bool = False
+    show: str = "results"
+    published: str | None = None
+    runs: str | list[str] | None = None
     rules: str = "strict"
     responses: str | list[str] | None = None
     reference: str | None = None
@@ -53,6 +56,8 @@ class EvaluateConfig:
     corruption: dict[str, Any] = field(default_factory=dict)
     methods: dict[str, Any] = field(default_factory=dict)
     calibrate: dict[str, Any] = field(default_factory=dict)
+    scale: dict[str, Any] = field(default_factory=dict)
+    report: dict[str, Any] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
 
     def faults(self) -> Iterator[str]:

@@ -35,8 +35,14 @@ PACKAGES = (
 )
 """Packages whose version can change a number."""
 
-NOT_HASHED = ("paths", "logger", "workers", "device", "*.device", "mode", "fresh", "progress", "hydra")
-"""What does not change the answers: where files lie, how many work, who watches. Patterns of dotted keys."""
+NOT_HASHED = (
+    *("paths", "logger", "workers", "device", "*.device", "mode", "fresh", "progress", "hydra"),
+    *("scale", "report", "show", "published", "runs"),
+)
+"""What does not change the answers: where files lie, how many work, who watches, what is made of the answers.
+
+Patterns of dotted keys. What ``scale`` changes stands in the settings that it fills.
+"""
 
 
 def config_hash(config: Mapping[str, Any], exclude: Sequence[str] = NOT_HASHED) -> str:

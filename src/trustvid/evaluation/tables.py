@@ -28,6 +28,7 @@ class Cell:
         decimals: digits after the point.
         signed: whether a plus sign is shown.
         best: whether it is marked as the best.
+        second: whether it is marked as the second best.
     """
 
     value: float | None
@@ -37,6 +38,7 @@ class Cell:
     decimals: int = 1
     signed: bool = False
     best: bool = False
+    second: bool = False
 
     @property
     def number(self) -> str:
@@ -70,6 +72,7 @@ class Table:
         rows: entries as many as headers; text or :class:`Cell`.
         footnotes: whole sentences.
         rules: indices of rows with a line above them.
+        muted: indices of rows that are shown in grey: numbers of others, printed for comparison.
         stamp: columns put before each row of the CSV form, which has no caption.
         spread: what the spreads are ("se", "sd"), for column names of the CSV form.
     """
@@ -79,6 +82,7 @@ class Table:
     rows: tuple[tuple[str | Cell, ...], ...]
     footnotes: tuple[str, ...] = ()
     rules: frozenset[int] = frozenset()
+    muted: frozenset[int] = frozenset()
     stamp: Mapping[str, str] = field(default_factory=dict)
     spread: str = "se"
 

@@ -62,6 +62,7 @@ class ReliabilityConfig:
     reader: dict[str, Any] = field(default_factory=dict)
     tools: dict[str, Any] = field(default_factory=dict)
     corruption: dict[str, Any] = field(default_factory=dict)
+    scale: dict[str, Any] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
 
     def faults(self) -> Iterator[str]:

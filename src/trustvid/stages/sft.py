@@ -69,6 +69,7 @@ class SftConfig:
     optimizer: dict[str, Any] = field(default_factory=dict)
     trainer: dict[str, Any] = field(default_factory=dict)
     logger: dict[str, Any] = field(default_factory=dict)
+    scale: dict[str, Any] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
 
     def faults(self) -> Iterator[str]:
