@@ -13,6 +13,11 @@ COMMANDS = {
     "ask": ("trustvid.stages.ask", "answer a question about a video, with the evidence and how sure the answer is"),
     "probe": ("trustvid.video.probe", "what a video file really holds: frames, times, size, and which reader reads it"),
     "table": ("trustvid.stages.table", "several run folders, of a sweep say, as one table"),
+    "export": ("trustvid.stages.export", "a run in the per-sample form of lmms-eval or inspect_ai"),
+    "import": (
+        "trustvid.stages.import_predictions",
+        "predictions of VLMEvalKit or lmms-eval as a run, to be tabled beside ours",
+    ),
     "gallery": ("trustvid.stages.gallery", "what each corruption does to a frame of a video, as one labelled picture"),
     "profile": ("trustvid.stages.profile", "which frames of a video can be relied on, and which would be chosen"),
     "mstar": ("trustvid.stages.mstar", "how many sub-queries a question needs, as the reward of training counts them"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import DataLoader
 
 from trustvid.errors import TrustvidError
 from trustvid.grpo.advantages import EPSILON, CallCredit, group_advantages, spread, turn_credit
@@ -21,6 +22,7 @@ from trustvid.grpo.spans import tool_spans
 from trustvid.policy.vlm import VisionLanguagePolicy
 from trustvid.policy.vlm_tokens import TokenBuffer
 from trustvid.seeding import derive_seed
+from trustvid.training.held_out import HeldOutQuestions, accuracy_of
 from trustvid.training.optimizer import AdamW
 from trustvid.training.order import StepOrder
 from trustvid.training.policy_module import PolicyModule
@@ -72,6 +74,8 @@ class RobustTO(PolicyModule):
         reliability: the estimator the environment's pipeline profiles frames with. Its network, where it has one
             (reliability=learned), is part of this module and of its checkpoints, and is not trained here.
         on_rollouts: told of every step's rollouts (step, rollouts, terms of their rewards).
+        tests: held-out questions that the policy answers, greedily, when the training is over.
+        on_predictions: told of their predictions, group by group.
     """
 
     def __init__(
@@ -94,11 +98,14 @@ class RobustTO(PolicyModule):
         seed: int = 0,
         reliability: Any = None,
         on_rollouts: Callable[[int, Sequence[Rollout], Sequence[dict[str, float] | None]], None] | None = None,
+        tests: HeldOutQuestions | None = None,
+        on_predictions: Callable[[list[dict[str, Any]]], None] | None = None,
     ):
         super().__init__(policy, adapter, optimizer, order, steps, micro_batch, seed, num_iterations)
         self.environment, self.engine, self.reward = environment, engine, reward
         self.loss, self.advantage, self.num_generations = loss, advantage, num_generations
         self.sample_only, self.entropy_on, self.on_rollouts = sample_only, entropy_on, on_rollouts
+        self.tests, self.on_predictions = tests, on_predictions
         network = getattr(reliability, "network", None)
         self.estimator, self.reliability = reliability, None if network is None else network.requires_grad_(False)
         if not loss.needs_reference:
@@ -136,6 +143,25 @@ class RobustTO(PolicyModule):
     def on_train_start(self) -> None:
         """Whoever samples begins with the weights that this run begins, or goes on, with."""
         self.engine.updated(self.trainable, self.step)
+
+    # -- held-out questions --------------------------------------------------------------------------------------------
+
+    def test_dataloader(self) -> DataLoader:
+        """Numbers of the videos with held-out questions."""
+        return DataLoader(range(len(self.tests) if self.tests is not None else 0), batch_size=1, collate_fn=list)
+
+    def test_step(self, batch: list[int], batch_idx: int) -> None:
+        """Answer what is open on one video, by the pipeline that evaluation runs; the policy speaks greedily."""
+        for video in batch:
+            predictions = []
+            for group in self.tests.answer(video, self.policy):
+                predictions += group
+                if self.on_predictions is not None:
+                    self.on_predictions(group)
+            scored = {f"test/accuracy/{name}": value for name, value in accuracy_of(predictions).items()}
+            self.log_dict(scored, batch_size=max(1, len(predictions)))
+
+    # -- parts of a step -----------------------------------------------------------------------------------------------
 
     def episodes(self, questions: Sequence[int], epoch: int) -> tuple[list[Episode], int]:
         """The questions of a step, and how many could not be asked."""

@@ -50,7 +50,7 @@ def command_of(experiment: str) -> tuple[str, list[str]]:
     stands there in angle brackets is the user's."""
     head = (CONF / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8").splitlines()[:2]
     root, words = re.match(r"# python (\w+)\.py (.*?)(?: {2,}\(|$)", head[1]).groups()
-    return root, re.sub(r"<[^>]+>", "run", words).split()
+    return root, [word for word in re.sub(r"<[^>]+>", "run", words).split() if word != "-m"]
 
 
 def test_the_default_config_is_valid():

@@ -94,3 +94,29 @@ def test_only_sampling_leaves_the_weights_and_feeds_rejection_sampling(trainee):
     assert refused.returncode == 1
     for fault in ("benchmark.split=test: expected train", "one policy is trained in one method", "num_generations=1"):
         assert fault in refused.stderr, refused.stderr
+
+
+def test_held_out_questions_are_answered_as_evaluation_does_and_compared_by_a_table(trainee):
+    asked = ["test=val", "test.n_videos=2", "test.coverage=1.0", "name=tested"]
+    shown = train(trainee, *GRPO, *asked, "steps=1").stdout
+    folder = run_of(trainee, "tested")
+    mine = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+    assert len(mine) == 16 and "16 of 16 answers scored" in shown
+    metrics = json.loads((folder / "training.json").read_text())["metrics"]
+    assert {"test/accuracy/clean", "test/accuracy/glare:s3:c1"} <= set(metrics)
+    # The same weights, asked by evaluate.py, say the same.
+    trainee.run(
+        *(str(ROOT / "evaluate.py"), "policy=tiny_orchestrator", f"policy.init_from={folder}/policy", "prompts=tiny"),
+        *("methods=[trained]", "synthesis@methods.trained.synthesis=pooled", "methods.trained.synthesis.detail=short"),
+        *("methods.trained.decompose_with_frames=false", "corruption=[glare]", "coverage=1.0", "name=again"),
+        *("benchmark.n_videos=2", "benchmark.workers=1", "workers=0"),
+        check=True,
+    )
+    (again,) = (trainee.folder / "outputs" / "evaluate").glob("again-*")
+    theirs = [json.loads(line) for line in (again / "predictions.jsonl").read_text().splitlines()]
+    key = ("sample_id", "condition")
+    assert sorted(mine, key=lambda p: [p[k] for k in key]) == sorted(theirs, key=lambda p: [p[k] for k in key])
+    table = trainee.run(str(ROOT / "evaluate.py"), "mode=table", f"runs='{folder.parent}/tested-*'", check=True).stdout
+    assert "trained" in table and "boxworld, split val" in table
+    refused = train(trainee, *GRPO, *asked, "test.split=train", check=False)
+    assert refused.returncode == 1 and "test.split=train: these questions are trained on" in refused.stderr

@@ -24,7 +24,6 @@ from trustvid.grpo.losses import (  # noqa: E402
     normaliser,
     per_token_kl,
     policy_loss,
-    without_truncated,
 )
 from trustvid.grpo.settings import LEVELS, LOSS_TYPES, AdvantageConfig, LossConfig, group_faults  # noqa: E402
 
@@ -262,14 +261,6 @@ def test_sequence_ratios_are_counted_by_sequence_not_by_token():
     assert averages([metrics])["clip_ratio/high_mean"] == 0.5
     _, metrics = policy_loss(new, torch.ones(2), mask, LossConfig(), old_logp=old)
     assert averages([metrics])["clip_ratio/high_mean"] == pytest.approx(0.2)
-
-
-def test_truncated_trajectories_are_taken_out_of_the_loss():
-    inputs = batch()
-    kept = without_truncated(inputs["loss_mask"], torch.tensor([False, False, True, False, False, True]))
-    _, grad, _ = graded(inputs | {"loss_mask": kept}, config("dapo"))
-    assert grad[[2, 5]].abs().max() == 0 and grad[[0, 3, 4], :L].abs().sum() > 0
-    assert kept.dtype == inputs["loss_mask"].dtype
 
 
 # -- refusals --------------------------------------------------------------------------------------------------------

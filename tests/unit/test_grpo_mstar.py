@@ -313,7 +313,8 @@ def test_every_estimator_is_valid_and_opens_nothing(option, tmp_path):
     config = OmegaConf.to_container(compose_config(overrides), resolve=True)
     check({key: config[key] for key in ("mstar", "policy")}, MStarConfig)
     estimator = build(config["mstar"])
-    assert estimator.name and estimator.asks_policy is (option == "policy") and not list(tmp_path.iterdir())
+    asks = option in ("policy", "policy_plan")
+    assert estimator.name and estimator.asks_policy is asks and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("group", ["loss", "advantage", "reward"])
@@ -358,7 +359,7 @@ def test_the_command_asks_a_server(capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--estimator", "oracle"], "known: heuristic, hf_local, openai_compatible, planner, policy, vlm"),
+        (["--estimator", "oracle"], "known: heuristic, hf_local, openai_compatible, planner, policy, policy_plan, vlm"),
         (["--options", "one"], "expected 2 to"),
         (["--set", "mstar.nothing=1"], "mstar.nothing"),
         (["--estimator", "policy"], "1 of 1 questions have no m*"),  # the scripted policy knows no such turn

@@ -136,8 +136,8 @@ def test_unparsed_and_abstained_answers_are_wrong_and_counted():
 
 def test_calls_costs_and_failures():
     predictions = [
-        prediction(0, 1.0, calls=3, failures=1, cost=0.9),
-        prediction(1, 1.0, calls=1, failures=1, cost=0.3),
+        prediction(0, 1.0, calls=3, failures=1, cost=0.9, frames=(0, 4)),
+        prediction(1, 1.0, calls=1, failures=1, cost=0.3, frames=(2, 3, 5, 8)),
         prediction(2, None),
         prediction(0, 1.0, method="chance"),
         prediction(1, 0.0, method="chance"),
@@ -145,6 +145,7 @@ def test_calls_costs_and_failures():
     metrics = compute_metrics(predictions, CONTEXT)
     assert value_of(metrics, metric="calls")["value"] == 2.0
     assert value_of(metrics, metric="cost")["value"] == pytest.approx(0.6)
+    assert value_of(metrics, metric="frames")["value"] == 3.0  # the unscored one counts nowhere
     assert value_of(metrics, metric="tool_failure_rate")["value"] == 0.5
     metrics_of_chance = {row["metric"] for row in metrics["rows"] if row["method"] == "chance"}
     assert "tool_failure_rate" not in metrics_of_chance
@@ -163,7 +164,9 @@ def test_sources_of_confidence_are_never_mixed():
     names = {row["metric"] for row in metrics["rows"]}
     assert "ece/option_logprobs" not in names
     assert {name for name in names if "/" in name} == {
-        f"{metric}/{source}" for metric in ("ece", "brier", "aurc") for source in ("pooled", "stated")
+        f"{metric}/{source}"
+        for metric in ("confidence", "overconfidence", "ece", "brier", "aurc", "risk50", "risk80")
+        for source in ("pooled", "stated")
     }
 
 
@@ -269,10 +272,82 @@ def test_faulty_input_is_refused():
 def test_the_file_has_the_documented_shape_and_keeps_every_order():
     metrics = compute_metrics(grid(np.random.default_rng(0)), CONTEXT, tasks=["LP", "AO"])
     read = json.loads(dump_json(metrics))
-    assert set(read) == {"rows", "comparisons", "context"}
+    assert set(read) == {"rows", "comparisons", "runners_up", "power", "context"}
     row = {"method", "condition", "task", "metric", "value", "se", "n", "unscored", "bound_low", "bound_high"}
     assert all(set(entry) == row for entry in read["rows"])
     comparison = {"a", "b", "condition", "metric", "diff", "ci_low", "ci_high", "n", "clusters"}
     assert all(set(entry) >= comparison for entry in read["comparisons"])
+    runner_up = {"metric", "condition", "task", "best", "second", "diff", "ci_low", "ci_high", "n", "clusters"}
+    assert all(set(entry) == runner_up for entry in read["runners_up"])
+    power = {"a", "b", "condition", "task", "diff", "discordance", "design_effect", "n", "clusters", "conditions"}
+    assert all(set(entry) == power for entry in read["power"])
     for key in ("methods", "conditions", "tasks"):
         assert read["context"][key] == metrics["context"][key]
+
+
+# -- what marks, robustness and power need -----------------------------------------------------------------------------
+
+
+def test_the_best_is_compared_with_the_second_of_every_column():
+    """By accuracy b > a > c clean; the reference is above them all and does not compete; of the drop less is better."""
+    rates = {"chance": (1, 1), "a": (0.8, 0.2), "b": (0.9, 0.1), "c": (0.5, 0.4)}
+    predictions = [
+        prediction(i, float(i < 20 * rate[condition != "clean"]), condition, m, cluster=f"v{i}")
+        for m, rate in rates.items()
+        for i in range(20)
+        for condition in ("clean", GLARE)
+    ]
+    found = {(r["condition"], r["task"]): r for r in compute_metrics(predictions, CONTEXT)["runners_up"]}
+    assert {c for c, _ in found} == {"clean", GLARE, "corrupted mean", "drop"}
+    assert {t for _, t in found} == {"LP", "macro", "micro"} and (GLARE, "LP") not in found
+    names = {c: (found[c, "micro"]["best"], found[c, "micro"]["second"]) for c in ("clean", GLARE, "drop")}
+    assert names == {"clean": ("b", "a"), GLARE: ("c", "a"), "drop": ("c", "a")}
+    drop = found["drop", "micro"]
+    assert drop["diff"] == pytest.approx(0.5) and drop["ci_low"] > 0  # 60 points lost against 10: of minus the drop
+    clean = found["clean", "micro"]
+    assert clean["diff"] == pytest.approx(0.1) and (clean["n"], clean["clusters"]) == (20, 20)
+
+
+def test_a_method_alone_has_no_second():
+    assert compute_metrics([prediction(i, 1.0) for i in range(4)], CONTEXT)["runners_up"] == []
+
+
+def test_power_rows_hold_the_discordance_of_the_pair():
+    """Clean the two differ on 3 of 8 questions, under the two corruptions on 1 of them half of the time each."""
+    a = {"clean": [1, 1, 1, 0, 0, 0, 0, 0], GLARE: [1, 0, 0, 0, 0, 0, 0, 0], BLUR: [0, 0, 0, 0, 0, 0, 0, 0]}
+    b = {"clean": [0, 0, 1, 1, 0, 0, 0, 0], GLARE: [0, 0, 0, 0, 0, 0, 0, 0], BLUR: [0, 0, 0, 0, 0, 0, 0, None]}
+    predictions = [
+        prediction(i, None if score is None else float(score), condition, m, cluster=f"v{i}")
+        for m, rows in (("a", a), ("blind", b), ("chance", b))
+        for condition, row in rows.items()
+        for i, score in enumerate(row)
+    ]
+    found = {
+        (r["a"], r["b"], r["condition"], r["task"]): r
+        for r in compute_metrics(predictions, CONTEXT, contrasts=[["a", "blind"]])["power"]
+    }
+    assert set(found) == {("a", "blind", c, "micro") for c in ("clean", "corrupted mean")}  # one task: micro is it
+    clean, corrupted = found["a", "blind", "clean", "micro"], found["a", "blind", "corrupted mean", "micro"]
+    assert (clean["discordance"], clean["diff"], clean["n"], clean["conditions"]) == (3 / 8, 1 / 8, 8, 1)
+    assert clean["design_effect"] == pytest.approx(1.0)  # a question per video
+    assert (corrupted["discordance"], corrupted["diff"], corrupted["n"], corrupted["conditions"]) == (
+        pytest.approx(0.25 / 7),
+        pytest.approx(0.5 / 7),
+        7,
+        2,
+    )
+
+
+def test_confidence_and_how_far_it_is_above_accuracy():
+    stated = [(0.9, 1.0), (0.8, 0.0), (0.6, 1.0), (0.3, 0.0)]
+    predictions = [
+        prediction(i, score, confidence=c, confidence_source="stated", cluster=f"v{i}")
+        for i, (c, score) in enumerate(stated)
+    ]
+    metrics = compute_metrics(predictions, CONTEXT)
+    assert value_of(metrics, metric="confidence/stated")["value"] == pytest.approx(0.65)
+    over = value_of(metrics, metric="overconfidence/stated")
+    gaps = np.array([c - s for c, s in stated])
+    assert (over["value"], over["se"]) == (pytest.approx(0.15), pytest.approx(gaps.std(ddof=1) / 2))
+    assert value_of(metrics, metric="risk50/stated")["value"] == pytest.approx(0.5)
+    assert value_of(metrics, metric="risk80/stated")["value"] == pytest.approx(0.5)  # ceil(3.2) = all four

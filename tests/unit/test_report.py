@@ -21,16 +21,11 @@ from trustvid.evaluation.metrics import compute_metrics
 from trustvid.evaluation.multirun import table_from_runs
 from trustvid.evaluation.records import Prediction
 from trustvid.evaluation.render import latex_escape, print_table, to_csv, to_latex, to_markdown
-from trustvid.evaluation.report import (
-    comparison_table,
-    effort_table,
-    results_table,
-    task_table,
-    trust_tables,
-    write_tables,
-)
+from trustvid.evaluation.report import comparison_table, effort_table, results_table, tables_of, task_table
+from trustvid.evaluation.report_forms import Csv, Latex, Markdown, Report
 from trustvid.evaluation.store import RunFolder, RunInfo
-from trustvid.evaluation.tables import Cell, Table, mark_best, natural_key, pivot_table
+from trustvid.evaluation.tables import Cell, Header, Table, mark_best, mark_second, natural_key, pivot_table
+from trustvid.evaluation.trust_tables import trust_tables
 
 DATA = Path(__file__).parents[1] / "data" / "metrics"
 CONTEXT = {"benchmark": "boxworld", "split": "val", "policy": "scripted_v1", "k": 8, "decode": {"reader": "pyav"}}
@@ -177,30 +172,33 @@ def test_other_tables_of_a_run():
     cell = row_of(differences, "robust_to", "micro")["mean"]
     assert cell.number.startswith("+")
     assert cell.note.startswith("[")
-    (trust,) = trust_tables(metrics)
-    assert [row[0] for row in trust.rows] == ["blind", "robust_to"]
-    assert "pooled" in trust.caption
+    ((name, trust),) = trust_tables(metrics).items()
+    assert [row[:2] for row in trust.rows] == [(c, m) for c in ("clean", "corrupted") for m in ("blind", "robust_to")]
+    assert name == "trust-pooled" and "pooled" in trust.caption
     assert row_of(effort_table(metrics), "chance")["failed calls %"].number == "—"
     for table in (tasks, differences, trust, effort_table(metrics)):
         assert "boxworld, split val, policy scripted_v1" in table.caption
 
 
-def test_tables_are_written_from_the_metrics_file_alone(tmp_path):
-    folder = RunFolder(tmp_path)
-    with folder.writing(RunInfo("demo", "0123456789")) as writer:
-        write_tables(writer, metrics_of(predictions()))
-    text = (tmp_path / "table.md").read_text()
-    assert text.count("| method") == 4
+def test_every_form_is_made_from_the_metrics_file_alone():
+    metrics = metrics_of(predictions())
+    tables = tables_of(metrics)
+    assert list(tables)[:3] == ["results", "differences", "tasks"] and list(tables)[-2:] == ["effort", "power"]
+    report = Report(tables, "results", [], complete=results_table(metrics, complete=True))
+    files = {name: text for form in (Markdown(), Csv(), Latex()) for name, text in form.render(report).items()}
+    assert {*files} == {"table.md", "table.csv", "table.tex", *(f"tables/{name}.csv" for name in tables)}
+    text = files["table.md"]
+    assert text.count("\n| ---") == len(tables)
     assert "**" in text
-    with (tmp_path / "table.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader(io.StringIO(files["table.csv"])))
     assert {row["benchmark"] for row in rows} == {"boxworld"}
     assert [row["average"] for row in rows if row["method"] == "blind"] == ["macro-3", "micro", "LP", "CF", "AO"]
     shown = row_of(results_table(metrics_of(predictions())), "blind", "micro")["clean"]
     assert float(rows[3]["clean"]) == pytest.approx(shown.value, abs=1e-3)
     assert rows[3]["clean n"] == "60"
-    latex = (tmp_path / "table.tex").read_text()
-    assert latex.count("\\begin{table}") == latex.count("\\end{table}") == 5
+    latex = files["table.tex"]
+    assert latex.count("\\begin{table}") == latex.count("\\end{table}") == len(tables)
+    assert "\\label{tab:trust-pooled}" in latex
     assert "scripted\\_v1" in latex
 
 
@@ -213,7 +211,7 @@ def test_latex_is_escaped_and_booktabs():
     assert "\\toprule" in text
     assert "\\textbf{" in text
     assert "robust\\_to" in text
-    assert not set(text) & set("±−—≤")
+    assert not set(text) & set("±−—≤α")
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert {line.count("&") - line.count("\\&") for line in body} == {6}
     assert latex_escape("\\ {x} ~ ^ #$") == r"\textbackslash{} \{x\} \textasciitilde{} \textasciicircum{} \#\$"
@@ -241,6 +239,68 @@ def test_no_digit_is_lost_in_a_narrow_terminal(width):
         assert max(map(len, text.splitlines())) <= 80
 
 
+STUDY = Table(
+    "Ours and theirs",
+    (Header("method"), Header("average"), Header("clean"), Header("mean")),
+    (
+        ("blind", "micro", Cell(71.25, 1.5, 80, best=True), Cell(60.0, 1.0, 400, second=True)),
+        ("robust_to", "micro", Cell(70.0, 1.5, 80), Cell(61.5, 1.0, 400, best=True)),
+        ("GPT-4o (a)", "published", Cell(37.4), ""),
+    ),
+    rules=frozenset({0, 2}),
+    muted=frozenset({2}),
+    stamp={"benchmark": "boxworld"},
+)
+
+
+def test_second_and_muted_in_every_form():
+    from rich.console import Console
+
+    markdown, latex, rows = (
+        to_markdown(STUDY),
+        to_latex(STUDY, "tab:x"),
+        list(csv.DictReader(io.StringIO(to_csv(STUDY)))),
+    )
+    assert "**71.2** ± 1.5" in markdown and "<u>60.0</u> ± 1.0" in markdown
+    assert "| *GPT-4o (a)* | *published* |" in markdown and "*37.4*" in markdown and "**37.4" not in markdown
+    assert "\\underline{60.0} $\\pm$ 1.0" in latex and "\\textcolor{gray}{37.4} &  \\\\" in latex and "xcolor" in latex
+    assert [(row["published"], row["benchmark"]) for row in rows] == [
+        ("no", "boxworld"),
+        ("no", "boxworld"),
+        ("yes", ""),
+    ]
+    assert (rows[2]["clean"], rows[2]["clean se"], rows[2]["mean"]) == ("37.4", "", "")
+    out = io.StringIO()
+    print_table(STUDY, Console(file=out, width=100, force_terminal=True, color_system="standard"))
+    lines = out.getvalue().splitlines()
+    assert any("\x1b[4m60.0\x1b[0m" in line for line in lines)
+    assert any("\x1b[1m71.2\x1b[0m" in line for line in lines)
+    theirs = next(line for line in lines if "GPT-4o" in line)
+    assert "\x1b[2mGPT-4o" in theirs and "\x1b[1m" not in theirs
+
+
+def test_tables_without_numbers_of_others_are_as_ever():
+    table = results_table(metrics_of(predictions()))
+    assert "published" not in to_csv(table) and "xcolor" not in to_latex(table, "tab:x")
+
+
+def test_latex_is_balanced():
+    """What pdflatex would refuse: an open environment, brace or box, a row with too many columns, a sign it lacks."""
+    metrics = metrics_of(predictions(), split="100%_a&b#{x}")
+    for name, table in {**tables_of(metrics), "study": STUDY}.items():
+        text = to_latex(table, f"tab:{name}")
+        bare = text.replace("\\{", "").replace("\\}", "").replace("\\%", "").replace("\\&", "").replace("\\#", "")
+        code = "\n".join(line.partition("%")[0] for line in bare.splitlines())
+        assert code.count("{") == code.count("}")
+        depth = [code[:i].count("{") - code[:i].count("}") for i in range(len(code) + 1)]
+        assert min(depth) == 0
+        for environment in ("table", "tabular"):
+            assert code.count(f"\\begin{{{environment}}}") == code.count(f"\\end{{{environment}}}") == 1
+        body = [line for line in code.splitlines() if line.endswith("\\\\")]
+        assert {line.count("&") for line in body} == {len(table.headers) - 1}
+        assert text.isascii(), {c for c in text if ord(c) > 127}
+
+
 def test_missing_values_are_never_numbers():
     cell = Cell(None, n=0)
     assert (cell.number, cell.error) == ("—", "")
@@ -259,6 +319,84 @@ def test_marks():
         False,
         True,
     ]
+
+
+def seconds(cells: list, index: int | None, direction: str = "max") -> list[bool]:
+    return [isinstance(c, Cell) and c.second for c in mark_second(mark_best(cells, direction), index)]
+
+
+def test_only_one_second_is_marked():
+    cells = [Cell(1.0), Cell(3.0), Cell(2.0), Cell(None)]
+    assert seconds(cells, 2) == [False, False, True, False]
+    assert seconds(cells, 2, "min") == [False, False, True, False]
+    assert not any(seconds(cells, None))
+    assert not any(seconds([Cell(3.0), Cell(3.01), Cell(2.0)], 1))  # both show the best number
+    assert not any(seconds([Cell(3.0), Cell(2.0), Cell(2.01)], 2))  # both show the second number
+
+
+def marked_run(gap: int) -> Table:
+    """20 videos of one question each: "b" is right on all, "a" wrong on ``gap`` of them, the reference on none."""
+    scores = {"chance": [1.0] * 20, "a": [0.0] * gap + [1.0] * (20 - gap), "b": [1.0] * 20, "c": [0.0] * 20}
+    return results_table(
+        metrics_of(
+            [prediction(i, m, "clean", s, cluster=f"v{i}") for m, row in scores.items() for i, s in enumerate(row)]
+        )
+    )
+
+
+@pytest.mark.parametrize(("gap", "behind"), [(1, False), (8, True)])
+def test_the_second_is_marked_where_it_is_behind_by_more_than_chance(gap, behind):
+    table = marked_run(gap)
+    cells = {method: row_of(table, method, "micro")["clean"] for method in ("chance", "a", "b", "c")}
+    assert [cells[m].best for m in ("chance", "a", "b", "c")] == [False, False, True, False]
+    assert [cells[m].second for m in ("chance", "a", "b", "c")] == [False, behind, False, False]
+    assert any("Underlined: second best" in note for note in table.footnotes)
+
+
+def test_numbers_of_an_earlier_version_say_what_they_lack():
+    metrics = metrics_of(predictions())
+    old = {name: part for name, part in metrics.items() if name not in ("runners_up", "power")}
+    old["rows"] = [row for row in metrics["rows"] if row["metric"] not in ("degradation", "relative_robustness")]
+    tables = tables_of(old)
+    assert not {"degradation", "power"} & tables.keys()
+    assert any("mode=score adds them" in note for note in tables["results"].footnotes)
+    assert not any(isinstance(e, Cell) and e.second for row in tables["results"].rows for e in row)
+
+
+# -- degradation -------------------------------------------------------------------------------------------------------
+
+
+def test_degradation_and_what_is_kept_of_clean():
+    clean, glare, blur = [1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]
+    records = [
+        prediction(i, "blind", condition, float(score), cluster=f"v{i}", task="LP")
+        for condition, row in zip(CONDITIONS, (clean, glare, blur), strict=True)
+        for i, score in enumerate(row)
+    ]
+    table = tables_of(metrics_of(records))["degradation"]
+    mean, one = row_of(table, "mean", "blind"), row_of(table, "motion blur", "blind")
+    assert (mean["clean"].value, mean["corrupted"].value, mean["degradation"].value) == (75.0, 37.5, 37.5)
+    assert mean["relative robustness"].value == pytest.approx(50.0)
+    assert (one["degradation"].value, one["relative robustness"].value) == (50.0, pytest.approx(100 / 3))
+    assert not {"severity", "coverage"} & tables_of(metrics_of(records)).keys()
+
+
+# -- published numbers -------------------------------------------------------------------------------------------------
+
+
+def test_numbers_of_others_are_muted_and_in_no_mark_or_average():
+    from trustvid.evaluation.published_tables import load_published
+
+    metrics = metrics_of(predictions())
+    ours, both = tables_of(metrics), tables_of(metrics, load_published("robust_to/table2"), origin=("Run x.",))
+    n = len(ours["results"].rows)
+    assert both["results"].rows[:n] == ours["results"].rows and len(both["results"].rows) > n
+    assert both["results"].muted == set(range(n, len(both["results"].rows)))
+    assert not any(isinstance(e, Cell) and (e.best or e.second) for row in both["results"].rows[n:] for e in row)
+    assert "Run x." in both["results"].footnotes and "Run x." in both["tasks"].footnotes
+    assert both["differences"].rows == ours["differences"].rows
+    with pytest.raises(DataError, match="belongs under"):
+        tables_of(metrics_of([p for p in predictions() if p.condition != "clean"]), load_published("robust_to/table1"))
 
 
 # -- runs.csv ----------------------------------------------------------------------------------------------------------
@@ -350,6 +488,26 @@ def test_a_sweep_with_a_failed_job_says_which_and_why(tmp_path):
     assert [header.name for header in table.headers][-5:] == ["clean", "glare", "motion blur", "mean", "drop"]
     assert "severity=2: severity 2." in table.footnotes
     assert "boxworld, split val, policy scripted_v1" in table.caption
+
+
+def test_runs_are_not_told_apart_by_how_they_were_shown(tmp_path):
+    words = {
+        "a": ["frames=8", "show=power"],
+        "b": ["frames=16", "report=[csv]"],
+        "c": ["frames=16", "paths.outputs=/x"],
+    }
+    for name, overrides in words.items():
+        with RunFolder(tmp_path / name).writing(RunInfo("demo", "0123456789", overrides=overrides)) as writer:
+            writer.write_json("metrics.json", metrics_of(predictions()))
+    table = table_from_runs([tmp_path / name for name in words])
+    assert list(dict.fromkeys(row[0] for row in table.rows)) == ["frames=8", "frames=16, b", "frames=16, c"]
+
+
+def test_runs_of_captions_are_refused(tmp_path):
+    with RunFolder(tmp_path / "a").writing(RunInfo("demo", "0123456789")) as writer:
+        writer.write_json("metrics.json", {"rows": [], "comparisons": [], "context": {"judges": ["x"]}})
+    with pytest.raises(DataError, match="run of captions"):
+        table_from_runs([tmp_path / "a"])
 
 
 def test_a_job_that_died_before_its_run_began_is_known_by_hydras_file(tmp_path):

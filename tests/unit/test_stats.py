@@ -101,6 +101,28 @@ def test_ratio_by_hand_and_without_calls():
     assert stats.ratio(np.zeros(3), np.zeros(3), np.arange(3)).mean is None
 
 
+def test_a_ratio_of_averages_over_cells_by_hand():
+    # Cells A (2 of 4 right, of them 1 corrupted) and B (both, 1 corrupted): means 0.75 clean, 0.375 corrupted.
+    clean, corrupted = np.array([1, 1, 0, 0, 1, 1.0]), np.array([1, 0, 0, 0, 1, 0.0])
+    cells = np.array([0, 0, 0, 0, 1, 1])
+    found = stats.ratio(corrupted, clean, np.arange(6), cells, 2)
+    assert found.mean == pytest.approx(0.5)
+    # Residuals (corrupted - 0.5 clean)/0.75 = ±2/3 or 0, their means in the cells 0; shares 1/8 in A and 1/4 in B.
+    influence = np.array([1 / 8, -1 / 8, 0, 0, 1 / 4, -1 / 4]) * 2 / 3
+    assert found.se == pytest.approx(math.sqrt(6 / 5 * np.sum(influence**2)))
+
+
+def test_the_error_of_a_ratio_matches_simulation():
+    def draw(rng: np.random.Generator) -> stats.Estimate:
+        video = np.repeat(rng.normal(0, 0.15, 80), 4)
+        clean = (rng.random(320) < np.clip(0.8 + video, 0, 1)).astype(float)
+        corrupted = clean * (rng.random(320) < np.clip(0.7 + video, 0, 1))
+        return stats.ratio(corrupted, clean, np.repeat(np.arange(80), 4))
+
+    draws = [draw(derive_rng("ratio", i)) for i in range(400)]
+    assert np.mean([d.se for d in draws]) == pytest.approx(np.std([d.mean for d in draws]), rel=0.1)
+
+
 def test_bounds_enclose_what_the_unscored_could_have_been():
     scores = np.array([1.0, 0.0, np.nan, np.nan])
     assert stats.unscored_bounds(scores, np.arange(4)) == (0.25, 0.75)
@@ -218,3 +240,74 @@ def test_exact_binomial():
     assert stats.binomial_p(9, 10, 0.5) == pytest.approx(22 / 1024)
     assert stats.binomial_p(250, 1000, 0.25) > 0.9
     assert stats.binomial_p(0, 0, 0.5) is None
+
+
+# -- against statsmodels and scipy -------------------------------------------------------------------------------------
+
+
+def test_errors_of_means_averages_and_differences_are_those_of_statsmodels():
+    """Cluster-robust OLS: on a constant; with a column per cell, whose mean coefficient is the average of cells."""
+    import statsmodels.api as sm
+
+    rng = derive_rng("statsmodels")
+    groups, cells = rng.integers(0, 25, 300), rng.integers(0, 3, 300)
+    a, b = ((rng.random(300) + 0.3 * rng.normal(size=25)[groups] > c).astype(float) for c in (0.4, 0.5))
+
+    def robust(values: np.ndarray, design: np.ndarray, contrast: np.ndarray) -> tuple[float, float]:
+        fit = sm.OLS(values, design).fit(cov_type="cluster", cov_kwds={"groups": groups, "use_correction": False})
+        test, g = fit.t_test(contrast), len(np.unique(groups))
+        return float(test.effect[0]), float(test.sd.squeeze()) * math.sqrt(g / (g - 1))
+
+    one, per_cell = np.ones((300, 1)), np.eye(3)[cells]
+    for values in (a, a - b):
+        assert stats.mean_of_cells(values, groups)[:2] == pytest.approx(robust(values, one, np.ones(1)))
+        found = stats.mean_of_cells(values, groups, cells, 3)
+        assert found[:2] == pytest.approx(robust(values, per_cell, np.full(3, 1 / 3)))
+
+
+def test_paired_errors_agree_with_the_t_test_of_scipy_where_videos_have_one_question():
+    from scipy.stats import ttest_rel
+
+    rng = derive_rng("scipy")
+    a, b = (rng.random((2, 50)) > 0.4).astype(float)
+    found = stats.paired_difference(a, b, np.arange(50), derive_rng("t")).diff
+    assert found.mean / found.se == pytest.approx(ttest_rel(a, b).statistic)
+
+
+def test_holm_is_that_of_statsmodels():
+    from statsmodels.stats.multitest import multipletests
+
+    values = derive_rng("holm").random(12) ** 3
+    assert stats.holm(list(values)) == pytest.approx(list(multipletests(values, method="holm")[1]))
+
+
+def test_the_bootstrap_is_that_of_scipy():
+    """Resampling clusters is resampling (sum, size) pairs and taking the ratio of their sums."""
+    from scipy.stats import bootstrap
+
+    rng = derive_rng("bootstrap scipy")
+    clusters = rng.integers(0, 30, 150)
+    values = rng.normal(0.1, 1, 150) + rng.normal(size=30)[clusters]
+    labels = np.unique(clusters)
+    sums, sizes = (np.array([f(values[clusters == g]) for g in labels]) for f in (np.sum, len))
+    theirs = bootstrap(
+        (sums, sizes), lambda s, n, axis: s.sum(axis) / n.sum(axis), paired=True, method="percentile", n_resamples=20000,
+        rng=derive_rng("theirs"),
+    ).confidence_interval  # fmt: skip
+    ours = stats.cluster_bootstrap(values, clusters, derive_rng("ours"), resamples=20000)
+    assert ours == pytest.approx((theirs.low, theirs.high), abs=0.015)
+
+
+# -- selective risk ----------------------------------------------------------------------------------------------------
+
+
+def test_selective_risk_is_a_point_of_the_curve_whose_area_is_aurc():
+    rng = derive_rng("risk")
+    confidence, scores = np.round(rng.random(40), 1), (rng.random(40) < 0.6).astype(float)
+    points = [stats.selective_risk(confidence, scores, k / 40) for k in range(1, 41)]
+    assert np.mean(points) == pytest.approx(stats.aurc(confidence, scores))
+    assert points[-1] == pytest.approx(1 - scores.mean())
+    assert stats.selective_risk(np.array([]), np.array([]), 0.5) is None
+    # Ten answers, 70 % of them are seven although 0.7 · 10 is a little more to a computer.
+    ranked = np.arange(10.0) / 10
+    assert stats.selective_risk(ranked, (ranked > 0.25).astype(float), 0.7) == 0.0

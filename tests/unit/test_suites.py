@@ -22,19 +22,20 @@ from trustvid.evaluation.metrics import compute_metrics
 from trustvid.evaluation.multirun import table_from_runs
 from trustvid.evaluation.provenance import config_hash
 from trustvid.evaluation.records import Prediction
-from trustvid.evaluation.render import print_table, to_csv
+from trustvid.evaluation.render import print_table
 from trustvid.evaluation.report import (
     comparison_table,
     conditions_table,
     effort_table,
     results_table,
+    tables_of,
     task_table,
-    trust_tables,
-    write_tables,
 )
+from trustvid.evaluation.report_forms import Csv, Report
 from trustvid.evaluation.store import RunFolder, RunInfo
 from trustvid.evaluation.suites import conditions_of, pools_of, read_pools
 from trustvid.evaluation.tables import Cell, Table
+from trustvid.evaluation.trust_tables import trust_tables
 from trustvid.seeding import derive_rng
 from trustvid.stages.evaluate import unread_settings, video_time_limit
 
@@ -253,7 +254,7 @@ def test_main_and_differences_have_clean_and_the_pools(metrics):
 
 def test_every_caption_says_what_the_numbers_are_of(metrics):
     tables = [results_table(metrics), comparison_table(metrics), conditions_table(metrics), task_table(metrics)]
-    for table in (*tables, *trust_tables(metrics), effort_table(metrics)):
+    for table in (*tables, *trust_tables(metrics).values(), effort_table(metrics)):
         for part in (
             "boxworld, split val (offsets 0, 1), policy scripted_v1; 48 questions on 12 videos",
             "suite two at severity 3, 5 and coverage 0.5, 1; suite more at severity 5 and coverage 1; K = 8",
@@ -280,22 +281,22 @@ def test_conditions_are_listed_one_by_one_with_their_difference_to_the_baseline(
 def test_tasks_trust_and_effort_are_told_per_pool(metrics):
     states = ["clean", *POOL_COLUMNS]
     assert list(dict.fromkeys(row[1] for row in task_table(metrics).rows)) == states
-    (trust,) = trust_tables(metrics)
-    assert names_of(trust) == ["condition", "method", "ECE", "Brier", "AURC"]
+    (trust,) = trust_tables(metrics).values()
+    columns = ["accuracy", "confidence", "over", "ECE", "Brier", "AURC", "risk 50 %", "risk 80 %", "abstained"]
+    assert names_of(trust) == ["condition", "method", *columns]
     assert [row[:2] for row in trust.rows] == [(s, m) for s in states for m in METHODS if m != "chance"]
     bold = [sum(entry.best for entry in column) for column in list(zip(*trust.rows[:3], strict=True))[2:]]
-    assert bold == [1, 1, 1] and not trust.rows[0][2].best  # once per state and column, never a reference
+    assert bold[:3] == [0, 0, 0] and bold[3:6] == [1, 1, 1] and bold[8] == 0  # once per state where less is better
+    assert not any(entry.best for entry in trust.rows[0][2:])  # never a reference
     effort = effort_table(metrics)
     assert [row[:2] for row in effort.rows] == [(s, m) for s in states for m in METHODS]
     assert {row[2].number for row in effort.rows} == {"2.00"}
 
 
-def test_the_csv_holds_every_condition_and_pool_of_every_task(metrics, tmp_path):
-    folder = RunFolder(tmp_path)
-    with folder.writing(RunInfo("demo", "0123456789")) as writer:
-        write_tables(writer, metrics)
-    with (tmp_path / "table.csv").open() as file:
-        rows = list(csv.DictReader(file))
+def test_the_csv_holds_every_condition_and_pool_of_every_task(metrics):
+    tables = tables_of(metrics)
+    files = Csv().render(Report(tables, "results", [], complete=results_table(metrics, complete=True)))
+    rows = list(csv.DictReader(io.StringIO(files["table.csv"])))
     assert [row["average"] for row in rows if row["method"] == "blind"] == ["macro-2", "micro", "LP", "AO"]
     for name in (*conditions_of(CONFIG), *pools_of(CONFIG)):
         column = name.replace(":", " ").replace("_", " ")
@@ -304,8 +305,40 @@ def test_the_csv_holds_every_condition_and_pool_of_every_task(metrics, tmp_path)
             expected = row_of(metrics, row["method"], name, task=task)
             assert float(row[column]) == pytest.approx(expected["value"] * 100, abs=1e-3)
             assert int(row[f"{column} n"]) == expected["n"]
-    assert to_csv(results_table(metrics, complete=True)) == (tmp_path / "table.csv").read_text()
-    assert (tmp_path / "table.md").read_text().count("\n| ---") == 6
+    assert {*files} == {"table.csv", *(f"tables/{name}.csv" for name in tables)}
+
+
+def test_sweeps_have_a_column_per_strength_in_the_order_of_numbers(metrics):
+    """The suite lists severity 5 before 3; the other suite has one severity and one coverage, which is no sweep."""
+    tables = tables_of(metrics)
+    severity, coverage = tables["severity"], tables["coverage"]
+    assert names_of(severity) == ["suite", "method", "clean", "s3", "s5"]
+    assert names_of(coverage) == ["suite", "method", "clean", "c0.5", "c1"]
+    assert list(dict.fromkeys(row[0] for row in severity.rows)) == ["two c0.5", "two c1"]
+    assert list(dict.fromkeys(row[0] for row in coverage.rows)) == ["two s5", "two s3"]
+    found = {row[:2]: row[2:] for row in severity.rows}
+    for name, method, column, pool in (
+        ("two c1", "blind", 2, "two:s5:c1"),
+        ("two c0.5", "robust_to", 1, "two:s3:c0.5"),
+    ):
+        expected = row_of(metrics, method, pool, task="macro")["value"]
+        assert found[name, method][column].value == pytest.approx(expected * 100)
+
+
+def test_degradation_of_every_pool(metrics, made):
+    table = tables_of(metrics)["degradation"]
+    assert [row[:2] for row in table.rows] == [(pool, m) for pool in POOL_COLUMNS for m in METHODS]
+    row = next(row for row in table.rows if row[:2] == ("more s5 c1", "blind"))
+    assert row[4].n == N - 1 and row[4].note == f"(n={N - 1})"  # the question that is unscored under glare is left out
+    clean, corrupted = values(made, "blind", ["clean"])[0], values(made, "blind", pools_of(CONFIG)["more:s5:c1"])
+    kept = ~np.isnan(corrupted).any(axis=0)
+    tasks = np.array(
+        [p.task for p in sorted(made, key=lambda p: p.sample_id) if p.condition == "clean" and p.method == "blind"]
+    )
+    means = [[v[kept & (tasks == t)].mean() for t in ("LP", "AO")] for v in (clean, corrupted.mean(axis=0))]
+    by_hand = np.mean(means, axis=1)
+    assert row[4].value == pytest.approx(100 * (by_hand[0] - by_hand[1]))
+    assert row[5].value == pytest.approx(100 * by_hand[1] / by_hand[0])
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])

@@ -205,7 +205,8 @@ def _binned(
 
 
 def comparisons(by_captioner: Mapping[str, Sequence[Outcome]], seed: int, *names: str) -> Iterator[dict[str, Any]]:
-    """Every captioner minus the first, over the constraints or instructions that both have scored.
+    """Every captioner minus the first, and the best minus the runner-up where the first is neither, over the
+    constraints or instructions that both have scored.
 
     Args:
         by_captioner: outcomes of each; the first is what the others are compared with.
@@ -213,16 +214,16 @@ def comparisons(by_captioner: Mapping[str, Sequence[Outcome]], seed: int, *names
         names: what tells this comparison from others (judge, rules), for the bootstrap's own seed.
     """
     baseline, *others = by_captioner
-    for name in others:
-        for family in FAMILIES:
-            for metric in METRICS:
-                a, b = column(by_captioner[name], metric, family), column(by_captioner[baseline], metric, family)
-                rng = derive_rng("captions", seed, *names, name, baseline, metric, family)
-                found = _paired(a, b, rng)
+    for family in FAMILIES if others else ():
+        for metric in METRICS:
+            columns = {name: column(outcomes, metric, family) for name, outcomes in by_captioner.items()}
+            for a, b in [*((name, baseline) for name in others), *_leaders(columns, baseline)]:
+                rng = derive_rng("captions", seed, *names, a, b, metric, family)
+                found = _paired(columns[a], columns[b], rng)
                 low, high = found.interval or (None, None)
                 yield {
-                    "a": name,
-                    "b": baseline,
+                    "a": a,
+                    "b": b,
                     "task": ALL,
                     "metric": metric_name(metric, family),
                     "diff": found.diff.mean,
@@ -233,6 +234,13 @@ def comparisons(by_captioner: Mapping[str, Sequence[Outcome]], seed: int, *names
                     "clusters": found.diff.clusters,
                     "unpaired": found.unpaired,
                 }
+
+
+def _leaders(columns: Mapping[str, Column], baseline: str) -> list[tuple[str, str]]:
+    """The pair with the highest means, unless the baseline is one of it: that pair is compared anyway."""
+    means = {name: np.nanmean(found.values) for name, found in columns.items() if not np.isnan(found.values).all()}
+    ranked = sorted(means, key=lambda name: -means[name])[:2]
+    return [(ranked[0], ranked[1])] if len(ranked) == 2 and baseline not in ranked else []
 
 
 def _paired(a: Column, b: Column, rng: np.random.Generator) -> stats.PairedDifference:

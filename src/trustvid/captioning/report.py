@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from trustvid.captioning.metrics import ALL, METRICS
-from trustvid.evaluation.render import to_csv, to_latex, to_markdown
-from trustvid.evaluation.report import with_n
-from trustvid.evaluation.store import RunWriter
-from trustvid.evaluation.tables import Cell, Header, Table, mark_best
+from trustvid.captioning.taxonomy import FIGURE_GROUPS
+from trustvid.evaluation.marking import with_n
+from trustvid.evaluation.published_tables import PublishedTable, beside
+from trustvid.evaluation.tables import Cell, Header, Table, mark_best, mark_second
 
 PERCENT = 100.0
 _NO_ROW = {"value": None, "se": None, "n": 0, "unscored": 0, "bound_low": None, "bound_high": None}
-_MAIN = ("isr", "csr_micro", "csr_macro", "isr/rule_based", "csr_micro/rule_based", "isr/open_ended")
-_MAIN += ("csr_micro/open_ended",)
+MAIN = ("isr", "csr_micro", "csr_macro", "isr/rule_based", "csr_micro/rule_based", "isr/open_ended")
+MAIN += ("csr_micro/open_ended",)
 _FACTS = ("isr/fact_free", "csr_micro/fact_free", "isr/fact_only", "csr_micro/fact_only")
 _NAMES = {"isr": "ISR", "csr_micro": "CSR", "csr_macro": "CSR macro"}
 _FAMILIES = {"": "", "rule_based": "rule", "open_ended": "open", "fact_free": "fact-free", "fact_only": "fact-only"}
 _LISTED_REASONS = 5
-_MAX_UNSCORED = 0.05  # share of a captioner's constraints (or instructions) that may be unscored for it to be the best
+MAX_UNSCORED = 0.05  # share of a captioner's constraints (or instructions) that may be unscored for it to be the best
 
 
 class CaptionView:
@@ -31,6 +32,10 @@ class CaptionView:
         self.agreement: Sequence[Mapping[str, Any]] = metrics["agreement"]
         self._rows = {self._key(row): row for row in metrics["rows"]}
         self._agreed = {self._key(row): row for row in self.agreement}
+        self._compared = {
+            (frozenset((row["a"], row["b"])), row["judge"], row["condition"], row["metric"]): row
+            for row in self.comparisons
+        }
         self.captioners: list[str] = self.context["methods"]
         self.judges: list[str] = self.context["judges"]
         headline = f"rules={self.context['headline']}"
@@ -48,6 +53,12 @@ class CaptionView:
         """The agreement row, or one whose value is None."""
         return self._agreed.get(("all", judge, condition, task, metric), _NO_ROW)
 
+    def differ(self, a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+        """Whether two rows that differ in the captioner alone were compared, and 0 is outside of the 95 % interval."""
+        pair = frozenset((a["method"], b["method"]))
+        found = self._compared.get((pair, a["judge"], a["condition"], a["metric"])) if a["task"] == ALL else None
+        return found is not None and found["ci_low"] is not None and not found["ci_low"] <= 0 <= found["ci_high"]
+
     def scopes(self, kind: str) -> list[str]:
         """The tasks of a kind ("type", "field", …), in the order of the rows."""
         return list(dict.fromkeys(key[3] for key in self._rows if key[3].startswith(f"{kind}:")))
@@ -57,18 +68,25 @@ class CaptionView:
         """Benchmark, split and who wrote: on every table."""
         return {key: str(self.context[key]) for key in ("benchmark", "split", "policy")}
 
-    def stamp_text(self) -> str:
-        """All that the numbers depend on, in one line."""
-        parts = [f"{self.stamp['benchmark']}, split {self.stamp['split']}, captions by {self.stamp['policy']}"]
-        parts.append(
-            f"{self.context['n_instructions']} instructions with {self.context['n_constraints']} constraints on "
-            f"{self.context['n_videos']} videos"
-        )
+    def stamp_parts(self) -> list[str]:
+        """All that the numbers depend on, one phrase each."""
         decode = self.context.get("decode") or {}
-        return "; ".join(parts + [f"{key} {decode[key]}" for key in sorted(decode) if decode[key] is not None])
+        return [
+            f"{self.stamp['benchmark']}, split {self.stamp['split']}",
+            f"captions by {self.stamp['policy']}",
+            f"{self.context['n_instructions']} instructions with {self.context['n_constraints']} constraints on "
+            f"{self.context['n_videos']} videos",
+            *(f"{key} {decode[key]}" for key in sorted(decode) if decode[key] is not None),
+        ]
+
+    def stamp_text(self) -> str:
+        """:meth:`stamp_parts` in one line."""
+        where, who, *rest = self.stamp_parts()
+        return "; ".join([f"{where}, {who}", *rest])
 
 
-def _cell(row: Mapping[str, Any]) -> Cell:
+def cell_of(row: Mapping[str, Any]) -> Cell:
+    """A row of ``metrics.json`` in percent."""
     value, se = (None if row[key] is None else row[key] * PERCENT for key in ("value", "se"))
     return Cell(value, se, row["n"])
 
@@ -77,22 +95,35 @@ def _mode(condition: str) -> str:
     return condition.removeprefix("rules=")
 
 
-def _header(metric: str) -> Header:
+def header_of(metric: str) -> Header:
+    """Heading of a metric's column: "ISR", "rule CSR"."""
     name, _, family = metric.partition("/")
     return Header(f"{_FAMILIES[family]} {_NAMES[name]}".strip())
 
 
-def _column(rows: Sequence[Mapping[str, Any]]) -> list[str | Cell]:
+def mark_column(view: CaptionView, rows: Sequence[Mapping[str, Any]]) -> list[str | Cell]:
     """Captioners side by side: the best marked, and their own n where it differs.
 
-    One of whom much is unscored is not called the best: what is missing may be what it is worst at.
+    The runner-up is marked where the paired difference to the best has an interval without 0. A captioner of whom much
+    is unscored is not marked: what is missing may be what it is worst at.
+
+    Args:
+        view: whose comparisons are asked.
+        rows: one for each captioner of the view, in its order.
     """
     most = max(row["n"] for row in rows)
-    cells = [with_n(_cell(row), most) for row in rows]
-    return mark_best(cells, "max", [row["unscored"] <= _MAX_UNSCORED * (row["n"] + row["unscored"]) for row in rows])
+    cells = [with_n(cell_of(row), most) for row in rows]
+    eligible = [row["unscored"] <= MAX_UNSCORED * (row["n"] + row["unscored"]) for row in rows]
+    marked = mark_best(cells, "max", eligible)
+    ranked = sorted(
+        (place for place, row in enumerate(rows) if eligible[place] and row["value"] is not None),
+        key=lambda place: -rows[place]["value"],
+    )
+    apart = len(ranked) > 1 and view.differ(rows[ranked[0]], rows[ranked[1]])
+    return mark_second(marked, ranked[1] if apart else None)
 
 
-def results_table(view: CaptionView, metrics: Sequence[str] = _MAIN, title: str = "") -> Table:
+def results_table(view: CaptionView, metrics: Sequence[str] = MAIN, title: str = "") -> Table:
     """Captioners (and judges, where there are several) against metrics, one block for each rule mode."""
     rows: list[tuple[str | Cell, ...]] = []
     rules = set()
@@ -100,9 +131,9 @@ def results_table(view: CaptionView, metrics: Sequence[str] = _MAIN, title: str 
         for judge in view.judges:
             rules.add(len(rows))
             found = [[view.row(c, judge, condition, ALL, m) for c in view.captioners] for m in metrics]
-            marked = zip(*(_column(column) for column in found), strict=True)
+            marked = zip(*(mark_column(view, column) for column in found), strict=True)
             rows += [(c, judge, condition, *cells) for c, cells in zip(view.captioners, marked, strict=True)]
-    headers = [Header("captioner"), Header("judge"), Header("rules"), *map(_header, metrics)]
+    headers = [Header("captioner"), Header("judge"), Header("rules"), *map(header_of, metrics)]
     return Table(
         caption=f"{title or 'Instruction following'} in percent ± standard error (clustered by video). "
         f"{view.stamp_text()}.",
@@ -115,6 +146,11 @@ def results_table(view: CaptionView, metrics: Sequence[str] = _MAIN, title: str 
 
 
 def _notes(view: CaptionView) -> Iterator[str]:
+    if len(view.captioners) > 1:
+        yield (
+            "Bold: best of the captioners. Underlined: second best, only where the best is ahead of it by more than "
+            "chance (paired, 95 % bootstrap interval over videos excludes 0)."
+        )
     yield (
         "ISR: instructions with every constraint satisfied; CSR: satisfied constraints, pooled over instructions "
         "(micro, as in published tables); CSR macro: mean over instructions of the share each satisfies."
@@ -149,12 +185,12 @@ def breakdown_table(view: CaptionView, kind: str, title: str, metrics: Sequence[
     judge, condition = view.judges[0], view.conditions[0]
     rows = []
     for scope in scopes:
-        cells = [_cell(view.row(c, judge, condition, scope, m)) for c in view.captioners for m in metrics]
+        cells = [cell_of(view.row(c, judge, condition, scope, m)) for c in view.captioners for m in metrics]
         most = max((cell.n or 0 for cell in cells), default=0)
         rows.append((scope.partition(":")[2], str(most), *cells))
     alone = len(metrics) == 1
     headers = [Header(kind), Header("n")]
-    headers += [Header(c, "" if alone else _header(m).name) for c in view.captioners for m in metrics]
+    headers += [Header(c, "" if alone else header_of(m).name) for c in view.captioners for m in metrics]
     return Table(
         caption=f"{title} in percent ± standard error (judge {judge}, {condition.replace('=', ' ')}). "
         f"{view.stamp_text()}.",
@@ -165,27 +201,48 @@ def breakdown_table(view: CaptionView, kind: str, title: str, metrics: Sequence[
     )
 
 
+def captioner_bars(view: CaptionView) -> Table | None:
+    """Captioners against the groups of constraint types of Fig. 5, the form that published numbers go below; None
+    where no type is known."""
+    scopes = {bar: f"bar:{bar}" for bar in FIGURE_GROUPS if f"bar:{bar}" in view.scopes("bar")}
+    if not scopes:
+        return None
+    judge, condition = view.judges[0], view.conditions[0]
+    columns = [[view.row(c, judge, condition, s, "csr_micro") for c in view.captioners] for s in scopes.values()]
+    marked = zip(*(mark_column(view, column) for column in columns), strict=True)
+    headers = [Header(bar, f"n={max(r['n'] for r in rows)}") for bar, rows in zip(scopes, columns, strict=True)]
+    return Table(
+        caption=f"CSR by group of constraint types in percent ± standard error (judge {judge}, "
+        f"{condition.replace('=', ' ')}). {view.stamp_text()}.",
+        headers=(Header("captioner"), *headers),
+        rows=tuple((c, *cells) for c, cells in zip(view.captioners, marked, strict=True)),
+        footnotes=("n: scored constraints of the captioner with most of them.",),
+        stamp=view.stamp,
+    )
+
+
 def difference_table(view: CaptionView) -> Table | None:
     """Every captioner minus the first, paired; None when there is one."""
-    found = {(c["a"], c["judge"], c["condition"], c["metric"]): c for c in view.comparisons}
-    others = list(dict.fromkeys(comparison["a"] for comparison in view.comparisons))
+    baseline, *others = view.captioners
     if not others:
         return None
+    to_baseline = [c for c in view.comparisons if c["b"] == baseline]
+    found = {(c["a"], c["judge"], c["condition"], c["metric"]): c for c in to_baseline}
     rows = [
         (
             other,
             judge,
             _mode(condition),
-            *(_difference(found[other, judge, condition, m]) for m in _MAIN),
+            *(_difference(found[other, judge, condition, m]) for m in MAIN),
         )
         for condition in view.conditions
         for judge in view.judges
         for other in others
     ]
     return Table(
-        caption=f"Difference to {view.comparisons[0]['b']} in points, over what both have scored, with 95 % interval "
+        caption=f"Difference to {baseline} in points, over what both have scored, with 95 % interval "
         f"(bootstrap over videos). {view.stamp_text()}.",
-        headers=(Header("captioner"), Header("judge"), Header("rules"), *map(_header, _MAIN)),
+        headers=(Header("captioner"), Header("judge"), Header("rules"), *map(header_of, MAIN)),
         rows=tuple(rows),
         stamp=view.stamp,
     )
@@ -215,7 +272,7 @@ def agreement_table(view: CaptionView) -> Table | None:
     for condition in view.conditions:
         for judge in view.judges:
             found = [view.agreed(judge, condition, ALL, metric) for metric, _ in _AGREEMENT]
-            rows.append((judge, _mode(condition), *map(_cell, found)))
+            rows.append((judge, _mode(condition), *map(cell_of, found)))
             if found[0]["unscored"]:
                 low, high = found[0]["bound_low"] * PERCENT, found[0]["bound_high"] * PERCENT
                 notes.append(
@@ -250,7 +307,7 @@ def agreement_by_type(view: CaptionView) -> Table | None:
     rows = []
     for scope in types:
         cells = [
-            _cell(view.agreed(judge, condition, scope, metric))
+            cell_of(view.agreed(judge, condition, scope, metric))
             for judge in view.judges
             for metric in ("agreement", "detection")
         ]
@@ -266,31 +323,34 @@ def agreement_by_type(view: CaptionView) -> Table | None:
     )
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
+# -- all of a run -----------------------------------------------------------------------------------------------------
 
 
-def write_tables(writer: RunWriter, metrics: Mapping[str, Any]) -> list[Table]:
-    """Write ``table.md`` and ``table.tex`` (every table) and ``table.csv`` (the main one).
+def caption_tables_of(
+    metrics: Mapping[str, Any], published: PublishedTable | None = None, origin: Sequence[str] = ()
+) -> dict[str, Table]:
+    """All tables of a run, by the name that ``show`` and LaTeX labels know it under, the main one first.
 
-    Returns:
-        The tables to be shown: agreement where there is a reference, else the main one.
+    Args:
+        metrics: contents of ``metrics.json``.
+        published: numbers of others, put in grey under ours where they belong.
+        origin: footnotes that say how the responses were made (:func:`~trustvid.evaluation.origin.origin_notes`), put
+            under the main table.
     """
     view = CaptionView(metrics)
-    main, agreed = results_table(view), agreement_table(view)
-    makers: dict[str, Callable[[], Table | None]] = {
-        "agreement": lambda: agreed,
-        "agreement-types": lambda: agreement_by_type(view),
-        "results": lambda: main,
-        "facts": lambda: results_table(view, _FACTS, "Without and with facts of the video"),
-        "differences": lambda: difference_table(view),
-        "types": lambda: breakdown_table(view, "type", "CSR by constraint type", ("csr_micro",)),
-        "bars": lambda: breakdown_table(view, "bar", "CSR by group of constraint types", ("csr_micro",)),
-        "fields": lambda: breakdown_table(view, "field", "By application field", METRICS[:2]),
-        "constraints": lambda: breakdown_table(view, "constraints", "By number of constraints", METRICS[:2]),
-        "words": lambda: breakdown_table(view, "words", "By words of the instruction", METRICS[:2]),
+    main = results_table(view)
+    tables = {
+        "results": replace(main, footnotes=(*main.footnotes, *origin)),
+        "agreement": agreement_table(view),
+        "agreement-types": agreement_by_type(view),
+        "facts": results_table(view, _FACTS, "Without and with facts of the video"),
+        "differences": difference_table(view),
+        "types": breakdown_table(view, "type", "CSR by constraint type", ("csr_micro",)),
+        "bars": breakdown_table(view, "bar", "CSR by group of constraint types", ("csr_micro",)),
+        "captioner-bars": captioner_bars(view),
+        "fields": breakdown_table(view, "field", "By application field", METRICS[:2]),
+        "constraints": breakdown_table(view, "constraints", "By number of constraints", METRICS[:2]),
+        "words": breakdown_table(view, "words", "By words of the instruction", METRICS[:2]),
     }
-    present = {name: table for name, make in makers.items() if (table := make()) is not None}
-    writer.write_text("table.md", "\n".join(to_markdown(table) for table in present.values()))
-    writer.write_text("table.tex", "\n".join(to_latex(table, f"tab:{name}") for name, table in present.items()))
-    writer.write_text("table.csv", to_csv(main))
-    return [agreed, main] if agreed else [main]
+    present = {name: table for name, table in tables.items() if table is not None}
+    return beside(present, published) if published else present

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from trustvid.captioning.files import Instruction
+from trustvid.captioning.outcomes import UNTYPED
 from trustvid.captioning.taxonomy import CONTENT_IDS, FORMAT_IDS
+from trustvid.captioning.validation import OPEN_KEY, RULE_KEY
 
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _QUANTILES = {"min": 0, "p10": 10, "p25": 25, "median": 50, "p75": 75, "p90": 90, "max": 100}
@@ -36,7 +38,7 @@ def prompt_statistics(instructions: Sequence[Instruction]) -> dict[str, Any]:
             **spread([len(ids) for ids in used]),
             "total": sum(map(len, used)),
             "distinct_mean": float(np.mean([len(set(ids)) for ids in used])) if used else None,
-            "histogram": {str(size): n for size, n in sorted(Counter(map(len, used)).items())},
+            "histogram": _histogram(map(len, used)),
         },
         "ids": _id_statistics(used),
     }
@@ -71,6 +73,34 @@ def _id_statistics(used: Sequence[tuple[str, ...]]) -> dict[str, Any]:
         "format_only": sum(n == len(ids) for n, ids in zip(formats, used, strict=True)),
         "more_format_than_content": sum(f > c for f, c in zip(formats, contents, strict=True)),
     }
+
+
+def checklist_statistics(checklists: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
+    """Counts of ``checklist.json``: constraints (a rule item or a group of questions is one) and questions.
+
+    Args:
+        checklists: of each instruction, in the official shape; None where there is none.
+    """
+    known = [checklist for checklist in checklists if checklist is not None]
+    rules = [checklist.get(RULE_KEY) or [] for checklist in known]
+    groups = [checklist.get(OPEN_KEY) or [] for checklist in known]
+    sizes = [len(items) + len(of_open) for items, of_open in zip(rules, groups, strict=True)]
+    questions = [[item for group in of_open for item in group.get("check_items") or []] for of_open in groups]
+    return {
+        "checklists": len(known),
+        "constraints": {**spread(sizes), "total": sum(sizes), "histogram": _histogram(sizes)},
+        "rule_items": sum(map(len, rules)),
+        "groups": sum(map(len, groups)),
+        "questions": {**spread([len(items) for items in questions]), "total": sum(map(len, questions))},
+        "checks": spread([len(items) + len(asked) for items, asked in zip(rules, questions, strict=True)]),
+        "question_types": _counts(str(item.get("check_type", "")) for items in questions for item in items),
+        "ids": _counts(str(item.get("constraint_id", "")) for items in rules for item in items),
+        "group_ids": _counts(group.get("constraint_id") or UNTYPED for of_open in groups for group in of_open),
+    }
+
+
+def _histogram(sizes: Iterable[int]) -> dict[str, int]:
+    return {str(size): n for size, n in sorted(Counter(sizes).items())}
 
 
 def response_statistics(texts: Iterable[str]) -> dict[str, float | int | None]:

@@ -6,10 +6,20 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from trustvid.config.compose import group_options
 from trustvid.errors import TrustvidError
+
+PLUGINS = {
+    "hydra/launcher=joblib": "hydra-joblib-launcher",
+    "hydra/launcher=submitit_local": "hydra-submitit-launcher",
+    "hydra/launcher=submitit_slurm": "hydra-submitit-launcher",
+    "hydra/launcher=slurm": "hydra-submitit-launcher",
+    "hydra/sweeper=optuna": "hydra-optuna-sweeper",
+}
+"""Packages of launchers and sweepers, by the words that choose them."""
 
 
 def compact_errors(job: Callable) -> Callable:
@@ -54,8 +64,21 @@ def comma_hints(overrides: Sequence[str]) -> list[str]:
     ]
 
 
+def missing_plugins(overrides: Sequence[str]) -> list[str]:
+    """Launchers and sweepers that are packages of their own: Hydra says that there is none, not where it is."""
+    faults = []
+    for override in overrides:
+        package = PLUGINS.get(override)
+        try:
+            version(package or "hydra-core")
+        except PackageNotFoundError:
+            faults.append(f"{override} needs a package of its own: pip install {package}")
+    return faults
+
+
 def check_command_line(config_dir: Path) -> None:
     """Stop with one message when the command line names options that do not exist or sweeps without -m."""
-    faults = unknown_options(sys.argv[1:], config_dir) + comma_hints(sys.argv[1:])
+    words = sys.argv[1:]
+    faults = unknown_options(words, config_dir) + comma_hints(words) + missing_plugins(words)
     if faults:
         sys.exit("\n".join(faults))

@@ -13,6 +13,7 @@ from trustvid.errors import DataError
 from trustvid.evaluation.records import CLEAN, CONFIDENCE_SOURCES, Condition, Prediction
 
 MACRO, MICRO = "macro", "micro"
+CORRUPTED_MEAN, DROP = "corrupted mean", "drop"
 
 
 @dataclass(frozen=True)
@@ -140,10 +141,13 @@ def _arrays(predictions: Sequence[Prediction], layout: _Layout) -> dict:
         "columns": {
             "accuracy": scores,
             **{f"brier/{source}": (values - scores) ** 2 for source, values in confidences.items()},
+            **{f"confidence/{source}": values for source, values in confidences.items()},
+            **{f"overconfidence/{source}": values - scores for source, values in confidences.items()},
             "unparsed_rate": share_of("unparsed"),
             "abstained_rate": share_of("abstained"),
             "calls": calls,
             "cost": column("cost"),
+            "frames": layout.spread(np.where(scored, [float(len(p.frames)) for p in predictions], np.nan)),
         },
         "confidences": confidences,
         "calls": calls,

@@ -142,11 +142,11 @@ def drop_cut_line(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Write the file so that a reader, or a kill, sees the old text or the new one and nothing between."""
+def replace_file(path: Path, content: str | bytes) -> None:
+    """Write the file so that a reader, or a kill, sees the old content or the new one and nothing between."""
     temporary = path.with_name(f".{path.name}.tmp")
     with temporary.open("wb") as file:
-        file.write(text.encode(errors="backslashreplace"))
+        file.write(content if isinstance(content, bytes) else content.encode(errors="backslashreplace"))
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

@@ -11,17 +11,25 @@ Averages. ``task`` is a task's name, "macro" (unweighted mean over the tasks of 
 - the names of pools ("five:s3:c0.5"), of a run with suites: unweighted mean over the pool's conditions, which differ in
   the corruption alone. Such a run has neither "corrupted mean" nor "drop": they would mix severities and coverages.
 
-Metrics. accuracy (mean score) · brier/<source>, ece/<source>, aurc/<source> over answers whose confidence came from
-that source (sources are never mixed) · unparsed_rate, abstained_rate (both count as wrong) · calls and cost per
-question · tool_failure_rate per call. Unscored answers are in none of them. ``ece``, ``aurc`` and
-``tool_failure_rate`` are no means over questions, hence have no "macro"; the first two have no standard error, and over
-several conditions they are the mean of each condition's own.
+Metrics. accuracy (mean score) · over answers whose confidence came from <source> (sources are never mixed):
+confidence/<source> (its mean), overconfidence/<source> (confidence minus score), brier/<source>, ece/<source>,
+aurc/<source>, risk50/<source> and risk80/<source> (error among the most confident 50 and 80 %) · unparsed_rate,
+abstained_rate (both count as wrong) · calls, cost and selected frames per question · tool_failure_rate per call.
+Unscored answers are in none of them. ``ece``, ``aurc``, ``risk…`` and ``tool_failure_rate`` are no means over
+questions, hence have no "macro"; all but the last have no standard error, and over several conditions they are the mean
+of each condition's own.
+Under every condition but clean there are also degradation (clean minus corrupted accuracy) and relative_robustness
+(corrupted as a share of clean), "macro" and "micro", over the questions scored both clean and corrupted.
+
+Beside the rows: "comparisons" (paired differences to the baseline, and the contrasts asked for), "runners_up" (best
+minus second of every column) and "power" (what planning needs to know of each pair of methods).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,15 +37,16 @@ import numpy as np
 from trustvid.config.schema import DEFAULT_BASELINE
 from trustvid.errors import DataError
 from trustvid.evaluation import stats
-from trustvid.evaluation.grid import MACRO, MICRO, Grid, build_grid
+from trustvid.evaluation.comparisons import comparisons, paired_drop, power_rows, runners_up
+from trustvid.evaluation.grid import CORRUPTED_MEAN, DROP, MACRO, MICRO, Grid, build_grid
 from trustvid.evaluation.records import CLEAN, Prediction
 from trustvid.evaluation.suites import pool_records
-from trustvid.seeding import derive_rng
 
-CORRUPTED_MEAN, DROP = "corrupted mean", "drop"
 REQUIRED_CONTEXT = ("benchmark", "split", "policy")
 _LISTED_IDS = 20  # sample ids written out per list; the count beside them is complete
 _LISTED_REASONS = 5
+RISK_COVERAGES = (50, 80)
+"""Shares of the answers, in percent and most confident first, whose error is told apart (metrics risk50, risk80)."""
 
 
 def compute_metrics(
@@ -68,7 +77,7 @@ def compute_metrics(
         seed: of the bootstrap.
 
     Returns:
-        ``{"rows": […], "comparisons": […], "context": {…}}``.
+        ``{"rows": […], "comparisons": […], "runners_up": […], "power": […], "context": {…}}``.
 
     Raises:
         DataError: no predictions, two for one key, or a sample whose task or video differs between predictions, a
@@ -78,10 +87,13 @@ def compute_metrics(
     grid = build_grid(predictions, methods, conditions, tasks, baseline)
     groups = _groups(grid, pools or {})
     reference = baseline if baseline in grid.methods else grid.methods[0]
-    pairs = [(name, reference) for name in grid.methods if name != reference]
+    pairs = [*((name, reference) for name in grid.methods if name != reference), *map(tuple, contrasts)]
+    summaries = [name for name in (CLEAN, *(pools or (CORRUPTED_MEAN,))) if name in groups]
     return {
         "rows": [row for method in range(len(grid.methods)) for row in _method_rows(grid, method, groups)],
-        "comparisons": list(_comparisons(grid, [*pairs, *map(tuple, contrasts)], groups, seed)),
+        "comparisons": list(comparisons(grid, pairs, groups, seed)),
+        "runners_up": list(runners_up(grid, groups, summaries, seed)),
+        "power": list(power_rows(grid, pairs, groups, summaries)),
         "context": _context(grid, predictions, context, reference, pools or {}, contrasts),
     }
 
@@ -108,7 +120,13 @@ def _method_rows(grid: Grid, method: int, groups: Mapping[str, list[int]]) -> It
         for scope in grid.scopes:
             for row in _scope_rows(grid, method, indices, scope):
                 yield {"method": grid.methods[method], "condition": condition, "task": scope, **row}
-    if CORRUPTED_MEAN in groups and CLEAN in groups:
+    if CLEAN not in groups:
+        return
+    for condition, indices in groups.items():
+        for scope in (MACRO, MICRO) if condition != CLEAN else ():
+            for row in _degradation_rows(grid, method, indices, scope):
+                yield {"method": grid.methods[method], "condition": condition, "task": scope, **row}
+    if CORRUPTED_MEAN in groups:
         for scope in grid.scopes:
             yield {"method": grid.methods[method], "condition": DROP, "task": scope, **_drop_row(grid, method, scope)}
 
@@ -138,6 +156,7 @@ def _averaged_rows(grid: Grid, method: int, indices: list[int], scope: str, unsc
     measures: tuple[tuple[str, Callable[..., float | None]], ...] = (
         ("ece", stats.expected_calibration_error),
         ("aurc", stats.aurc),
+        *((f"risk{share}", partial(stats.selective_risk, coverage=share / 100)) for share in RISK_COVERAGES),
     )
     for source, confidences in grid.confidences.items():
         if np.isnan(confidences[method]).all():
@@ -159,20 +178,25 @@ def _averaged_rows(grid: Grid, method: int, indices: list[int], scope: str, unsc
         yield _row("tool_failure_rate", stats.ratio(failures[kept], calls[kept], clusters[kept]), unscored)
 
 
+def _degradation_rows(grid: Grid, method: int, indices: Sequence[int], scope: str) -> Iterator[dict[str, Any]]:
+    """What the conditions ``indices`` cost, over the questions scored clean and under each of them."""
+    clusters, cells, n_cells = grid.cells(1, scope)
+    used = [grid.conditions.index(CLEAN), *indices]
+    clean, corrupted = grid.scores[method][used[0]], grid.scores[method][used[1:]].mean(axis=0)
+    kept = ~np.isnan(clean - corrupted)
+    lost = int(np.sum(grid.present[method][used].any(axis=0) & ~kept))
+    clean, corrupted, clusters, cells = clean[kept], corrupted[kept], clusters[kept], cells[kept]
+    yield _row("degradation", stats.mean_of_cells(clean - corrupted, clusters, cells, n_cells), lost)
+    yield _row("relative_robustness", stats.ratio(corrupted, clean, clusters, cells, n_cells), lost)
+
+
 def _drop_row(grid: Grid, method: int, scope: str) -> dict[str, Any]:
     clusters, cells, n_cells = grid.cells(1, scope)
     chosen = grid.chosen(scope)
-    diffs, lost = _paired_drop(grid, method)
+    diffs, lost = paired_drop(grid, method)
     diffs, lost = diffs[chosen], lost[chosen]
     kept = ~np.isnan(diffs)
     return _row("accuracy", stats.mean_of_cells(diffs[kept], clusters[kept], cells[kept], n_cells), int(lost.sum()))
-
-
-def _paired_drop(grid: Grid, method: int) -> tuple[np.ndarray, np.ndarray]:
-    """[S] clean score minus mean corrupted score, NaN unless all are scored; [S] bool, the sample is lost by that."""
-    scores = grid.scores[method]
-    diffs = scores[grid.conditions.index(CLEAN)] - scores[grid.corruptions].mean(axis=0)
-    return diffs, grid.present[method].any(axis=0) & np.isnan(diffs)
 
 
 def _row(
@@ -192,41 +216,7 @@ def _row(
     }
 
 
-# -- comparisons and context -------------------------------------------------------------------------------------------
-
-
-def _comparisons(
-    grid: Grid, pairs: Sequence[tuple[str, str]], groups: Mapping[str, list[int]], seed: int
-) -> Iterator[dict[str, Any]]:
-    """a minus b for each pair of methods: accuracy per condition and over each group of them, paired by sample."""
-    for name, other in pairs:
-        method, reference = grid.methods.index(name), grid.methods.index(other)
-        for condition, indices in groups.items():
-            for scope in (MACRO, MICRO):
-                clusters, cells, n_cells = grid.cells(len(indices), scope)
-                paired = stats.paired_difference(
-                    grid.take(grid.scores, method, indices, scope),
-                    grid.take(grid.scores, reference, indices, scope),
-                    clusters,
-                    derive_rng(seed, "bootstrap", name, other, condition, scope),
-                    cells,
-                    n_cells,
-                )
-                low, high = paired.interval or (None, None)
-                yield {
-                    "a": name,
-                    "b": other,
-                    "condition": condition,
-                    "task": scope,
-                    "metric": "accuracy",
-                    "diff": paired.diff.mean,
-                    "se": paired.diff.se,
-                    "ci_low": low,
-                    "ci_high": high,
-                    "n": paired.diff.n,
-                    "clusters": paired.diff.clusters,
-                    "unpaired": paired.unpaired,
-                }
+# -- context ---------------------------------------------------------------------------------------------------------
 
 
 def _context(
@@ -279,7 +269,7 @@ def _unpaired(grid: Grid) -> list[dict[str, Any]]:
     """Samples that the drop of a method leaves out."""
     if CLEAN not in grid.conditions or not grid.corruptions:
         return []
-    lost = ((name, _paired_drop(grid, index)[1]) for index, name in enumerate(grid.methods))
+    lost = ((name, paired_drop(grid, index)[1]) for index, name in enumerate(grid.methods))
     return [{"method": name, **_listed(grid.sample_ids[mask])} for name, mask in lost if mask.any()]
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from trustvid.errors import DataError
-from trustvid.evaluation.grid import MICRO
+from trustvid.evaluation.grid import DROP, MICRO
 from trustvid.evaluation.jsonfiles import read_json
-from trustvid.evaluation.metrics import DROP
-from trustvid.evaluation.report import direction, mark_columns
+from trustvid.evaluation.marking import mark_accuracy
+from trustvid.evaluation.provenance import NOT_HASHED
 from trustvid.evaluation.store import RunFolder
 from trustvid.evaluation.tables import Cell, Header, Table, natural_key
-from trustvid.evaluation.view import MetricsView, average_notes, pool_notes
+from trustvid.evaluation.view import MetricsView, average_notes, mark_notes, pool_notes
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ def table_from_runs(folders: Sequence[Path | str]) -> Table:
             *_own_settings(done, shared),
             *dict.fromkeys(note for view in views for note in average_notes(view)),
             *_suite_notes(done),
+            *dict.fromkeys(note for view in views for note in mark_notes(view)),
         ),
         rules=frozenset(rules),
         stamp={key: value for key, value in views[0].stamp.items() if key not in differing},
@@ -77,7 +79,10 @@ def _read_run(folder: Path) -> _Run:
     if metrics.is_file():
         status = run["status"] if run else "unknown"
         trouble = "" if status == "finished" else f"status {status}, its numbers may be old or partial"
-        return _Run(folder, _overrides(folder, run), MetricsView(read_json(metrics)), trouble)
+        numbers = read_json(metrics)
+        if "judges" in numbers.get("context", {}):
+            raise DataError(f"{folder}: is a run of captions; this table is of runs that answer questions")
+        return _Run(folder, _overrides(folder, run), MetricsView(numbers), trouble)
     trouble = f"status {run['status']}" if run else "no run.json"
     error = str((run or {}).get("error") or "").partition("\n")[0]
     return _Run(folder, _overrides(folder, run), None, f"{trouble}: {error}" if error else trouble)
@@ -100,9 +105,23 @@ def _overrides(folder: Path, run: dict[str, Any] | None) -> tuple[str, ...]:
 
 
 def _labels(runs: Sequence[_Run]) -> list[tuple[str, ...]]:
-    """The overrides of each run that not every run has; the folder's name where that leaves nothing."""
+    """The overrides of each run that not every run has and that can change an answer.
+
+    The folder's name where that leaves nothing, and beside it where it leaves several runs the same.
+    """
     common = set.intersection(*(set(run.overrides) for run in runs)) if runs else set()
-    return [tuple(word for word in run.overrides if word not in common) or (run.folder.name,) for run in runs]
+    own = [tuple(w for w in run.overrides if w not in common and _changes_answers(w)) for run in runs]
+    return [
+        words if words and own.count(words) == 1 else (*words, run.folder.name)
+        for words, run in zip(own, runs, strict=True)
+    ]
+
+
+def _changes_answers(override: str) -> bool:
+    """Whether a word of the command line is about the answers, not about where files lie or how they are shown."""
+    key = override.lstrip("+~").partition("=")[0]
+    about_files = any(fnmatchcase(key, name) or key.startswith(f"{name}.") for name in NOT_HASHED)
+    return key == "scale" or not about_files
 
 
 def _known_columns(views: Sequence[MetricsView]) -> list[str]:
@@ -115,16 +134,16 @@ def _known_columns(views: Sequence[MetricsView]) -> list[str]:
 def _run_rows(name: str, view: MetricsView, columns: Sequence[str], differing: Sequence[str]) -> list[tuple]:
     scope, label = next(iter(view.averages.items()))
     conditions = {view.column_name(condition): condition for condition in view.columns}
-    block = [
-        [view.cell(method, conditions[c], scope) if c in conditions else Cell(None) for c in columns]
-        for method in view.methods
-    ]
-    marked = mark_columns(block, [direction(column) for column in columns], view.methods)
+    marked = []
+    for column in columns:
+        condition = conditions.get(column)
+        cells = [Cell(None) if condition is None else view.cell(m, condition, scope) for m in view.methods]
+        marked.append(cells if condition is None else mark_accuracy(view, condition, scope, cells))
     stamp = [view.stamp[key] for key in differing]
     questions = str(view.context["n_questions"])
     return [
         (name, *stamp, method, "average" if scope == MICRO else label, questions, *row)
-        for method, row in zip(view.methods, marked, strict=True)
+        for method, row in zip(view.methods, zip(*marked, strict=True), strict=True)
     ]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def to_markdown(table: Table) -> str:
     """A pipe table, columns padded to be readable as text, caption above and footnotes below; ends with a newline."""
     names = [f"{header.name} ({header.note})" if header.note else header.name for header in table.headers]
-    body = [[_markdown_entry(entry) for entry in row] for row in table.rows]
+    body = [[_markdown_entry(entry, index in table.muted) for entry in row] for index, row in enumerate(table.rows)]
     widths = [max(3, *(len(row[i]) for row in [names, *body])) for i in range(len(names))]
     numeric = _numeric_columns(table)
     rules = [("-" * (w - 1) + ":") if i in numeric else "-" * w for i, w in enumerate(widths)]
@@ -31,16 +31,22 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Numbers in full: per column the value, its spread and its n, empty where missing; the stamp in every row."""
+    """Numbers in full: per column the value, its spread and its n, empty where missing; the stamp in every row.
+
+    Where numbers of others stand among ours, a column "published" says yes or no of each row. The stamp, which says
+    what our rows are of, stays empty in theirs.
+    """
     numeric = _numeric_columns(table)
-    names = list(table.stamp)
+    names = [*table.stamp, *(["published"] if table.muted else [])]
     for i, header in enumerate(table.headers):
         names += [header.name, f"{header.name} {table.spread}", f"{header.name} n"] if i in numeric else [header.name]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
-    for row in table.rows:
-        values = list(table.stamp.values())
+    for index, row in enumerate(table.rows):
+        theirs = index in table.muted
+        values = [""] * len(table.stamp) if theirs else list(table.stamp.values())
+        values += ["yes" if theirs else "no"] if table.muted else []
         for i, entry in enumerate(row):
             values += _csv_values(entry) if i in numeric else [entry]
         writer.writerow(values)
@@ -48,15 +54,20 @@ def to_csv(table: Table) -> str:
 
 
 def to_latex(table: Table, label: str) -> str:
-    r"""A ``table`` environment for the booktabs package: best in bold, footnotes under the rule."""
+    r"""A ``table`` environment: best in bold, second underlined, numbers of others in grey, footnotes under the rule.
+
+    It needs the packages booktabs and graphicx, and xcolor for grey rows. What is too wide or too tall is scaled down.
+    """
     numeric = _numeric_columns(table)
     columns = "".join("r" if i in numeric else "l" for i in range(len(table.headers)))
     lines = [
-        "% needs \\usepackage{booktabs}",
+        f"% needs \\usepackage{{booktabs,graphicx{',xcolor' if table.muted else ''}}}",
         "\\begin{table}",
         "\\centering",
         f"\\caption{{{latex_escape(table.caption)}}}",
         f"\\label{{{label}}}",
+        "\\smallskip",
+        "\\sbox0{%",
         f"\\begin{{tabular}}{{{columns}}}",
         "\\toprule",
         _latex_row([latex_escape(header.name) for header in table.headers]),
@@ -67,11 +78,21 @@ def to_latex(table: Table, label: str) -> str:
     for index, row in enumerate(table.rows):
         if index in table.rules and index > 0:
             lines.append("\\midrule")
-        lines.append(_latex_row([_latex_entry(entry) for entry in row]))
-    lines += ["\\bottomrule", "\\end{tabular}"]
+        lines.append(_latex_row([_latex_entry(entry, index in table.muted) for entry in row]))
+    lines += ["\\bottomrule", "\\end{tabular}}%"]
+    lines += _LATEX_FIT
     if table.footnotes:
-        lines += ["", "\\footnotesize", " ".join(latex_escape(note) for note in table.footnotes)]
+        notes = " ".join(latex_escape(note) for note in table.footnotes)
+        lines += ["", "\\smallskip", f"\\parbox{{\\linewidth}}{{\\footnotesize {notes}}}"]
     return "\n".join([*lines, "\\end{table}"]) + "\n"
+
+
+# Scale the table in box 0 down to the line, and one that is still too tall to most of a page.
+_LATEX_FIT = (
+    "\\ifdim\\wd0>\\linewidth \\sbox0{\\resizebox{\\linewidth}{!}{\\usebox0}}\\fi",
+    "\\ifdim\\dimexpr\\ht0+\\dp0\\relax>.7\\textheight \\sbox0{\\resizebox*{!}{.7\\textheight}{\\usebox0}}\\fi",
+    "\\usebox0",
+)
 
 
 def print_table(table: Table, console: Console | None = None) -> None:
@@ -115,7 +136,22 @@ _LATEX = {
     ">": r"$>$",
     "±": r"$\pm$",
     "−": "$-$",
-    "≤": r"$\leq$",
+    **{
+        sign: f"$\\{name}$"
+        for sign, name in {
+            **{"≤": "leq", "≥": "geq", "≈": "approx", "→": "rightarrow", "Σ": "Sigma", "Δ": "Delta", "α": "alpha"},
+            **{
+                "β": "beta",
+                "γ": "gamma",
+                "κ": "kappa",
+                "λ": "lambda",
+                "ρ": "rho",
+                "σ": "sigma",
+                "τ": "tau",
+                "ψ": "psi",
+            },
+        }.items()
+    },
     "—": "---",
     "–": "--",
     "…": r"\ldots{}",
@@ -134,7 +170,7 @@ def _parts(entry: str | Cell, stacked: bool) -> list[str]:
     """What stands beside each other in the terminal; stacked, on lines of its own (an interval then takes two)."""
     if isinstance(entry, str):
         return [entry]
-    notes = entry.note.split() if stacked else [entry.note]
+    notes = entry.note.split() if stacked and entry.note.startswith("[") else [entry.note]
     return [part for part in (entry.number, entry.error, *notes) if part]
 
 
@@ -171,7 +207,8 @@ def _rich_grid(table: Table, stacked: bool) -> RichTable:
     for index, row in enumerate(table.rows):
         if index in table.rules and index > 0:
             grid.add_section()
-        grid.add_row(*(_rich_entry(entry, stacked) for entry in row))
+        style = "dim" if index in table.muted else None
+        grid.add_row(*(_rich_entry(entry, stacked) for entry in row), style=style)
     return grid
 
 
@@ -179,11 +216,13 @@ def _markdown_escape(text: str) -> str:
     return "".join(f"\\{character}" if character in "\\|*`<" else character for character in text).replace("\n", " ")
 
 
-def _markdown_entry(entry: str | Cell) -> str:
+def _markdown_entry(entry: str | Cell, muted: bool) -> str:
     if isinstance(entry, str):
-        return _markdown_escape(entry)
-    number = f"**{entry.number}**" if entry.best else entry.number
-    return " ".join(part for part in (number, entry.error, entry.note) if part)
+        text = _markdown_escape(entry)
+    else:
+        number = f"**{entry.number}**" if entry.best else f"<u>{entry.number}</u>" if entry.second else entry.number
+        text = " ".join(part for part in (number, entry.error, entry.note) if part)
+    return f"*{text}*" if muted and text else text
 
 
 def _csv_values(entry: str | Cell) -> list[str]:
@@ -197,19 +236,24 @@ def _latex_row(entries: list[str]) -> str:
     return " & ".join(entries) + r" \\"
 
 
-def _latex_entry(entry: str | Cell) -> str:
+def _latex_entry(entry: str | Cell, muted: bool) -> str:
     if isinstance(entry, str):
-        return latex_escape(entry)
-    number = latex_escape(entry.number)
-    number = f"\\textbf{{{number}}}" if entry.best else number
-    return " ".join(part for part in (number, latex_escape(entry.error), latex_escape(entry.note)) if part)
+        text = latex_escape(entry)
+    else:
+        mark = "\\textbf" if entry.best else "\\underline" if entry.second else ""
+        number = latex_escape(entry.number)
+        number = f"{mark}{{{number}}}" if mark else number
+        text = " ".join(part for part in (number, latex_escape(entry.error), latex_escape(entry.note)) if part)
+    return f"\\textcolor{{gray}}{{{text}}}" if muted and text else text
 
 
 def _rich_entry(entry: str | Cell, stacked: bool) -> Text:
     from rich.text import Text
 
     number, *rest = _parts(entry, stacked)
-    text = Text(number, style="bold" if isinstance(entry, Cell) and entry.best else "")
+    mark = "" if isinstance(entry, str) else "bold" if entry.best else "underline" if entry.second else ""
+    text = Text()
+    text.append(number, style=mark)  # of the number alone: the spread after it is neither bold nor underlined
     for part in rest:
-        text.append(("\n" if stacked else " ") + part, style="not bold dim")
+        text.append(("\n" if stacked else " ") + part, style="dim")
     return text

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from trustvid.evaluation.grid import MACRO, MICRO
-from trustvid.evaluation.metrics import CORRUPTED_MEAN, DROP
-from trustvid.evaluation.render import to_csv, to_latex, to_markdown
-from trustvid.evaluation.store import RunWriter
-from trustvid.evaluation.tables import Cell, Direction, Header, Table, mark_best
-from trustvid.evaluation.view import PERCENT, REFERENCE_METHODS, MetricsView, average_notes, pool_notes, result_notes
+from trustvid.errors import DataError
+from trustvid.evaluation.degradation import degradation_tables
+from trustvid.evaluation.grid import DROP, MACRO, MICRO
+from trustvid.evaluation.marking import mark_accuracy, with_n
+from trustvid.evaluation.paper_tables import paper_tables
+from trustvid.evaluation.power_tables import power_table, too_few_notes
+from trustvid.evaluation.published_tables import PublishedTable, beside
+from trustvid.evaluation.tables import Cell, Header, Table
+from trustvid.evaluation.trust_tables import trust_tables
+from trustvid.evaluation.view import (
+    PERCENT,
+    REFERENCE_METHODS,
+    MetricsView,
+    average_notes,
+    mark_notes,
+    pool_notes,
+    result_notes,
+)
 
 # -- tables of one run -------------------------------------------------------------------------------------------------
 
@@ -36,15 +49,17 @@ def results_table(metrics: Mapping[str, Any], complete: bool = False) -> Table:
         block = [[view.cell(method, condition, scope) for condition in columns] for method in view.methods]
         if scope in (MACRO, MICRO):
             block = [[with_n(cell, most[c]) for cell, c in zip(row, columns, strict=True)] for row in block]
-        marked = mark_columns(block, [direction(condition) for condition in columns], view.methods)
-        rows += [(method, label, *row) for method, row in zip(view.methods, marked, strict=True)]
+        marked = [
+            mark_accuracy(view, c, scope, cells) for c, cells in zip(columns, zip(*block, strict=True), strict=True)
+        ]
+        rows += [(method, label, *row) for method, row in zip(view.methods, zip(*marked, strict=True), strict=True)]
     headers = [Header("method"), Header("average")]
     headers += [Header(view.column_name(condition), f"n={most[condition]}") for condition in columns]
     return Table(
         caption=f"Accuracy in percent ± standard error (clustered by video). {view.stamp_text()}.",
         headers=tuple(headers),
         rows=tuple(rows),
-        footnotes=tuple(result_notes(view)),
+        footnotes=(*result_notes(view), *too_few_notes(view)),
         rules=frozenset(rules),
         stamp=view.stamp,
     )
@@ -54,7 +69,6 @@ def task_table(metrics: Mapping[str, Any]) -> Table:
     """Tasks against methods, clean and (where there are corruptions) under their mean or in each pool."""
     view = MetricsView(metrics)
     scopes = {task: task for task in view.context["tasks"]} | view.averages
-    eligible = [method not in REFERENCE_METHODS for method in view.methods]
     rows: list[tuple[str | Cell, ...]] = []
     rules = set()
     for condition in view.summaries:
@@ -62,13 +76,13 @@ def task_table(metrics: Mapping[str, Any]) -> Table:
         for scope, label in scopes.items():
             cells = [view.cell(method, condition, scope) for method in view.methods]
             most = max(cell.n or 0 for cell in cells)
-            marked = mark_best([with_n(cell, most) for cell in cells], "max", eligible)
-            rows.append((label, _state(view, condition), str(most), *marked))
+            marked = mark_accuracy(view, condition, scope, [with_n(cell, most) for cell in cells])
+            rows.append((label, view.state_name(condition), str(most), *marked))
     return Table(
         caption=f"Accuracy per task in percent ± standard error (clustered by video). {view.stamp_text()}.",
         headers=tuple(Header(name) for name in ("task", "condition", "n", *view.methods)),
         rows=tuple(rows),
-        footnotes=(*average_notes(view), *pool_notes(view)),
+        footnotes=(*average_notes(view), *pool_notes(view), *mark_notes(view), *too_few_notes(view)),
         rules=frozenset(rules),
         stamp=view.stamp,
     )
@@ -116,12 +130,11 @@ def conditions_table(metrics: Mapping[str, Any]) -> Table | None:
     scope, label = next(iter(view.averages.items()))
     baseline = view.context["baseline"]
     others = [method for method in view.methods if method not in (baseline, *REFERENCE_METHODS)]
-    eligible = [method not in REFERENCE_METHODS for method in view.methods]
     rows: list[tuple[str | Cell, ...]] = []
     for condition in view.conditions:
         cells = [view.cell(method, condition, scope) for method in view.methods]
         most = max(cell.n or 0 for cell in cells)
-        marked = mark_best([with_n(cell, most) for cell in cells], "max", eligible)
+        marked = mark_accuracy(view, condition, scope, [with_n(cell, most) for cell in cells])
         differences = [view.difference(method, baseline, condition, scope) for method in others]
         rows.append((view.column_name(condition), str(most), *marked, *differences))
     suites = [view.suite_of(condition) for condition in view.conditions]
@@ -134,36 +147,31 @@ def conditions_table(metrics: Mapping[str, Any]) -> Table | None:
             Header(name) for name in ("condition", "n", *view.methods, *(f"{name} − {baseline}" for name in others))
         ),
         rows=tuple(rows),
-        footnotes=tuple(average_notes(view)),
+        footnotes=(*average_notes(view), *mark_notes(view)),
         rules=frozenset(index for index in range(1, len(rows)) if suites[index] != suites[index - 1]),
         stamp=view.stamp,
     )
 
 
-def trust_tables(metrics: Mapping[str, Any]) -> list[Table]:
-    """Calibration and selective risk, one table per source of confidence: sources are never compared."""
-    view = MetricsView(metrics)
-    sources = sorted({name.split("/")[1] for name in view.metrics if "/" in name})
-    return [_trust_table(view, source) for source in sources]
-
-
 def effort_table(metrics: Mapping[str, Any]) -> Table:
-    """What the answers took and how many came to nothing: tool calls, cost, failures, unparsed, abstained."""
+    """What the answers took and how many came to nothing: tool calls, cost, frames, failures, unparsed, abstained."""
     view = MetricsView(metrics)
     shown = {
         "calls": ("calls", 1.0, 2),
         "cost": ("cost", 1.0, 2),
+        "frames": ("frames", 1.0, 1),
         "tool_failure_rate": ("failed calls %", PERCENT, 1),
         "unparsed_rate": ("unparsed %", PERCENT, 1),
         "abstained_rate": ("abstained %", PERCENT, 1),
     }
-    headers, rows, rules = _by_state(view, view.methods, shown)
+    headers, rows, rules = _by_state(view, shown)
     return Table(
         caption=f"Effort per question (mean ± standard error, clustered by video). {view.stamp_text()}.",
         headers=headers,
         rows=rows,
         footnotes=(
-            "Unparsed and abstained answers count as wrong; failed calls are a share of the calls made.",
+            "frames: those selected; frames of retrieved evidence and of dense windows are not counted. Unparsed and "
+            "abstained answers count as wrong; failed calls are a share of the calls made.",
             *pool_notes(view),
         ),
         rules=rules,
@@ -171,87 +179,51 @@ def effort_table(metrics: Mapping[str, Any]) -> Table:
     )
 
 
-def write_tables(writer: RunWriter, metrics: Mapping[str, Any]) -> Table:
-    """Write ``table.md`` and ``table.tex`` (every table) and ``table.csv`` (the main one, every task and condition).
+def tables_of(
+    metrics: Mapping[str, Any], published: PublishedTable | None = None, origin: Sequence[str] = ()
+) -> dict[str, Table]:
+    """Every table that a run has, by the name that ``show`` and LaTeX labels know it under, the main one first.
 
-    Returns:
-        The main table, to be shown.
+    Args:
+        metrics: of the run.
+        published: numbers of others, put in grey under ours where they belong.
+        origin: footnotes that say how the answers were made (:func:`~trustvid.evaluation.origin.origin_notes`), put
+            under every table of accuracies.
+
+    Raises:
+        DataError: the published numbers belong under no table of this run.
     """
-    main, compared = results_table(metrics), comparison_table(metrics)
-    tables = {
-        "results": main,
-        "differences": compared,
+    about = {
+        "results": results_table(metrics),
+        "differences": comparison_table(metrics),
         "conditions": conditions_table(metrics),
         "tasks": task_table(metrics),
-        **{f"trust-{i}": table for i, table in enumerate(trust_tables(metrics))},
-        "effort": effort_table(metrics),
+        **paper_tables(metrics),
+        **degradation_tables(metrics),
     }
-    present = {name: table for name, table in tables.items() if table is not None}
-    writer.write_text("table.md", "\n".join(to_markdown(table) for table in present.values()))
-    writer.write_text("table.tex", "\n".join(to_latex(table, f"tab:{name}") for name, table in present.items()))
-    writer.write_text("table.csv", to_csv(results_table(metrics, complete=True)))
-    return main
+    tables = {
+        name: replace(table, footnotes=(*table.footnotes, *origin))
+        for name, table in about.items()
+        if table is not None
+    }
+    power = power_table(metrics)
+    tables |= {**trust_tables(metrics), "effort": effort_table(metrics), **({"power": power} if power else {})}
+    if published is None:
+        return tables
+    shown = beside(tables, published)
+    if not any(table.muted for table in shown.values()):
+        raise DataError(
+            f"published={published.name} belongs under {', '.join(published.beside) or 'none of our tables'}, which "
+            f"this run does not have; it has {', '.join(tables)}"
+        )
+    return shown
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def _state(view: MetricsView, condition: str) -> str:
-    return "corrupted" if condition == CORRUPTED_MEAN else view.column_name(condition)
-
-
-def direction(condition: str) -> Direction:
-    return "min" if condition == DROP else "max"
-
-
-def with_n(cell: Cell, expected: int) -> Cell:
-    """The cell with its own n beside it where that differs from its neighbours'."""
-    differs = cell.value is not None and cell.n != expected
-    return Cell(cell.value, cell.spread, cell.n, f"(n={cell.n})" if differs else "", cell.decimals)
-
-
-def mark_columns(
-    block: Sequence[Sequence[Cell]], directions: Sequence[Direction], methods: Sequence[str]
-) -> list[tuple[str | Cell, ...]]:
-    eligible = [method not in REFERENCE_METHODS for method in methods]
-    columns = [
-        mark_best(list(column), direction, eligible)
-        for column, direction in zip(zip(*block, strict=True), directions, strict=True)
-    ]
-    return list(zip(*columns, strict=True))
-
-
-def _trust_table(view: MetricsView, source: str) -> Table:
-    shown = {
-        f"{metric}/{source}": (title, 1.0, 3)
-        for metric, title in (("ece", "ECE"), ("brier", "Brier"), ("aurc", "AURC"))
-    }
-    methods = [
-        m for m in view.methods if any(view.row(m, c, MICRO, name)["n"] for name in shown for c in view.summaries)
-    ]
-    headers, rows, rules = _by_state(view, methods, shown, "min")
-    return Table(
-        caption=(
-            f"Trust in confidence of source {source} (lower is better; every question weighs the same). "
-            f"{view.stamp_text()}."
-        ),
-        headers=headers,
-        rows=rows,
-        footnotes=(
-            "ECE: calibration error over 10 bins of equal mass. Brier: squared distance of confidence and score, ± "
-            "standard error. AURC: mean error among the most confident answers, over all coverages.",
-            *pool_notes(view),
-        ),
-        rules=rules,
-        stamp=view.stamp,
-    )
-
-
 def _by_state(
-    view: MetricsView,
-    methods: Sequence[str],
-    shown: Mapping[str, tuple[str, float, int]],
-    better: Direction | None = None,
+    view: MetricsView, shown: Mapping[str, tuple[str, float, int]]
 ) -> tuple[tuple[Header, ...], tuple[tuple[str | Cell, ...], ...], frozenset[int]]:
     """Headers, rows and rules of several metrics, clean and corrupted; every question weighs the same.
 
@@ -259,18 +231,19 @@ def _by_state(
 
     Args:
         shown: (title, scale, decimals) by metric.
-        better: direction in which the best is marked; None marks none.
     """
 
-    def block(places: Sequence[tuple[str, str]]) -> list[tuple[str | Cell, ...]]:
-        cells = [[view.cell(m, state, MICRO, name, *shown[name][1:]) for name, state in places] for m in methods]
-        return mark_columns(cells, [better] * len(places), methods) if better else [tuple(row) for row in cells]
+    def row(method: str, places: Sequence[tuple[str, str]]) -> list[Cell]:
+        return [view.cell(method, state, MICRO, name, *shown[name][1:]) for name, state in places]
 
     if view.pools:
-        blocks = {_state(view, state): block([(name, state) for name in shown]) for state in view.summaries}
         headers = [Header("condition"), Header("method"), *(Header(title) for title, *_ in shown.values())]
-        rows = [(s, m, *row) for s, found in blocks.items() for m, row in zip(methods, found, strict=True)]
-        return tuple(headers), tuple(rows), frozenset(range(0, len(rows), len(methods)))
+        rows = [
+            (view.state_name(state), method, *row(method, [(name, state) for name in shown]))
+            for state in view.summaries
+            for method in view.methods
+        ]
+        return tuple(headers), tuple(rows), frozenset(range(0, len(rows), len(view.methods)))
     places = [(name, state) for name in shown for state in view.summaries]
-    headers = [Header("method"), *(Header(shown[name][0], _state(view, state)) for name, state in places)]
-    return tuple(headers), tuple((m, *row) for m, row in zip(methods, block(places), strict=True)), frozenset()
+    headers = [Header("method"), *(Header(shown[name][0], view.state_name(state)) for name, state in places)]
+    return tuple(headers), tuple((method, *row(method, places)) for method in view.methods), frozenset()

@@ -78,20 +78,31 @@ def mean_of_cells(
     return Estimate(float(means.mean()), clustered_se(influence, clusters), n, groups)
 
 
-def ratio(numerators: np.ndarray, denominators: np.ndarray, clusters: np.ndarray) -> Estimate:
-    """Σ numerators / Σ denominators (failures per call, say), with the clustered error of a ratio (delta method).
+def ratio(
+    numerators: np.ndarray,
+    denominators: np.ndarray,
+    clusters: np.ndarray,
+    cells: np.ndarray | None = None,
+    n_cells: int = 1,
+) -> Estimate:
+    """Mean of the numerators over that of the denominators, with the clustered error of a ratio (delta method).
+
+    Failures per call, say, or corrupted accuracy as a share of clean. Both means are those of :func:`mean_of_cells`;
+    with one cell the ratio is Σ numerators / Σ denominators.
 
     Args:
         numerators, denominators: [n] float; denominators ≥ 0.
-        clusters: [n] labels.
+        clusters, cells, n_cells: as in :func:`mean_of_cells`.
     """
-    n, groups = len(numerators), len(np.unique(clusters))
-    total = float(np.sum(denominators))
-    if total == 0.0:
-        return Estimate(None, None, n, groups)
-    value = float(np.sum(numerators)) / total
-    influence = (np.asarray(numerators, dtype=np.float64) - value * np.asarray(denominators)) / total
-    return Estimate(value, clustered_se(influence, clusters), n, groups)
+    over = np.asarray(denominators, dtype=np.float64)
+    above, below = (mean_of_cells(values, clusters, cells, n_cells) for values in (numerators, over))
+    if not below.mean:
+        return Estimate(None, None, below.n, below.clusters)
+    value = above.mean / below.mean
+    # The influence of a value on the ratio is its influence on the mean of these.
+    residuals = (np.asarray(numerators, dtype=np.float64) - value * over) / below.mean
+    spread = mean_of_cells(residuals, clusters, cells, n_cells)
+    return Estimate(value, spread.se, below.n, below.clusters)
 
 
 def unscored_bounds(
@@ -248,6 +259,28 @@ def aurc(confidence: np.ndarray, scores: np.ndarray) -> float | None:
     order = np.argsort(-confidence, kind="stable")
     errors = (1.0 - _mean_within_ties(confidence, scores))[order]
     return float(np.mean(np.cumsum(errors) / np.arange(1, n + 1)))
+
+
+def selective_risk(confidence: np.ndarray, scores: np.ndarray, coverage: float) -> float | None:
+    """Mean error among the most confident share of the answers: one point of the risk-coverage curve.
+
+    (El-Yaniv and Wiener 2010.) Of n answers ceil(coverage · n) are kept. Ties give the expected value over their
+    orders.
+
+    Args:
+        confidence: [n] float in 0–1.
+        scores: [n] float in 0–1.
+        coverage: share that is kept, above 0 to 1.
+
+    Returns:
+        0–1; None for n = 0.
+    """
+    n = len(confidence)
+    if n == 0:
+        return None
+    order = np.argsort(-confidence, kind="stable")
+    kept = int(np.ceil(coverage * n - 1e-9))  # 0.7 · 10 is a little above 7 to a computer
+    return float(np.mean((1.0 - _mean_within_ties(confidence, scores))[order][:kept]))
 
 
 # -- tests -------------------------------------------------------------------------------------------------------------

@@ -229,6 +229,12 @@ class RunWriter:
         replace_file(path, text)
         return path
 
+    def write_bytes(self, name: str, content: bytes) -> Path:
+        """Replace the file ``name`` atomically by ``content``."""
+        path = self.claim(name)
+        replace_file(path, content)
+        return path
+
     def claim(self, name: str) -> Path:
         """Path of the file ``name`` (relative, "/" between folders) that this run is about to write.
 

@@ -28,7 +28,7 @@ class Cell:
         decimals: digits after the point.
         signed: whether a plus sign is shown.
         best: whether it is marked as the best.
-        second: whether it is marked as the second best.
+        second: whether it is marked as the second best, which is said of one that is behind by more than chance.
     """
 
     value: float | None
@@ -111,6 +111,21 @@ def mark_best(
         replace(cell, best=True) if may and isinstance(cell, Cell) and cell.number == best else cell
         for cell, may in zip(cells, allowed, strict=True)
     ]
+
+
+def mark_second(cells: Sequence[str | Cell], index: int | None) -> list[str | Cell]:
+    """The entries with cell ``index`` marked as the second best; none for None.
+
+    Where several show the best number, or another shows the second's, there is no one second, hence no mark.
+    """
+    marked = list(cells)
+    if index is None or sum(isinstance(cell, Cell) and cell.best for cell in cells) != 1:
+        return marked
+    second = marked[index]
+    shown = [cell.number for cell in cells if isinstance(cell, Cell)]
+    if not second.best and shown.count(second.number) == 1:
+        marked[index] = replace(second, second=True)
+    return marked
 
 
 def natural_key(label: Any) -> tuple:

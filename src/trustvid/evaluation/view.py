@@ -6,21 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trustvid.errors import DataError
-from trustvid.evaluation.grid import MACRO, MICRO
-from trustvid.evaluation.metrics import CORRUPTED_MEAN, DROP
+from trustvid.evaluation.comparisons import REFERENCE_METHODS
+from trustvid.evaluation.grid import CORRUPTED_MEAN, DROP, MACRO, MICRO
 from trustvid.evaluation.records import CLEAN, Condition
 from trustvid.evaluation.suites import read_pools
 from trustvid.evaluation.tables import Cell
 
-REFERENCE_METHODS = ("chance", "no_evidence", "oracle_mask")
-"""Yardsticks: shown in every table, never marked as its best."""
-
 PERCENT = 100.0
+FEW_VIDEOS = 10
+"""With fewer, a bootstrap over videos is too coarse to call one method better than another."""
+
 _NO_ROW = {"value": None, "se": None, "n": 0, "unscored": 0, "bound_low": None, "bound_high": None}
 
 
 class MetricsView:
-    """A ``metrics.json`` to look things up in."""
+    """A ``metrics.json`` to look things up in.
+
+    One that an earlier version wrote lacks "runners_up" and "power"; tables then show neither and say so.
+    """
 
     def __init__(self, metrics: Mapping[str, Any]):
         missing = sorted({"rows", "comparisons", "context"} - metrics.keys())
@@ -30,6 +33,9 @@ class MetricsView:
         self.comparisons: Sequence[Mapping[str, Any]] = metrics["comparisons"]
         self._rows = {(row["method"], row["condition"], row["task"], row["metric"]): row for row in metrics["rows"]}
         self._differences = {(c["a"], c["b"], c["condition"], c["task"]): c for c in self.comparisons}
+        self.is_old = "runners_up" not in metrics
+        self._runners_up = {(r["condition"], r["task"]): r for r in metrics.get("runners_up", ())}
+        self.power: Sequence[Mapping[str, Any]] = metrics.get("power", ())
         self.metrics = {row["metric"] for row in metrics["rows"]}
         self.methods: list[str] = self.context["methods"]
         self.conditions: list[str] = self.context["conditions"]
@@ -68,6 +74,16 @@ class MetricsView:
         interval = "" if low is None else f"[{low * PERCENT:.1f}, {high * PERCENT:.1f}]".replace("-", "−")
         value = None if found["diff"] is None else found["diff"] * PERCENT
         return Cell(value, None, found["n"], interval if value is not None else "", signed=True)
+
+    def second(self, condition: str, task: str) -> str | None:
+        """The method of second best accuracy, where the best is ahead by more than chance (interval without 0).
+
+        Never of fewer than :data:`FEW_VIDEOS`: too few to resample.
+        """
+        found = self._runners_up.get((condition, task))
+        if found is None or found["clusters"] < FEW_VIDEOS or found["ci_low"] <= 0.0 <= found["ci_high"]:
+            return None
+        return found["second"]
 
     @property
     def corruptions(self) -> list[str]:
@@ -122,6 +138,10 @@ class MetricsView:
         parsed = Condition.parse(condition)
         count = sum(Condition.parse(other).name == parsed.name for other in self.conditions)
         return (parsed.name if count == 1 and not self.pools else condition).replace("_", " ").replace(":", " ")
+
+    def state_name(self, condition: str) -> str:
+        """What a row calls a condition: :meth:`column_name`, but "corrupted" for the mean over the corruptions."""
+        return "corrupted" if condition == CORRUPTED_MEAN else self.column_name(condition)
 
     @property
     def stamp(self) -> dict[str, str]:
@@ -193,10 +213,28 @@ def result_notes(view: MetricsView) -> list[str]:
             "mean: unweighted mean over the corruptions; drop: clean minus mean over the questions scored under every "
             "condition (lower is better)."
         )
+    return [*notes, *mark_notes(view), *_gap_notes(view)]
+
+
+def mark_notes(view: MetricsView) -> list[str]:
+    """What bold and underlined mean; nothing where fewer than two methods compete."""
     references = [method for method in view.methods if method in REFERENCE_METHODS]
-    if references:
-        notes.append(f"Bold: best of the methods; {', '.join(references)} stand for comparison.")
-    return [*notes, *_gap_notes(view)]
+    if len(view.methods) - len(references) < 2:
+        return []
+    aside = f"; {', '.join(references)} {_stand(references)} for comparison" if references else ""
+    if view.is_old:
+        return [
+            f"Bold: best of the methods{aside}. Second best, degradation and power are not in this metrics.json, which "
+            "an earlier version wrote; mode=score adds them."
+        ]
+    return [
+        f"Bold: best of the methods{aside}. Underlined: second best, only where the best is ahead of it by more than "
+        f"chance (paired by question, 95 % bootstrap interval over {FEW_VIDEOS} or more videos excludes 0)."
+    ]
+
+
+def _stand(names: Sequence[str]) -> str:
+    return "stands" if len(names) == 1 else "stand"
 
 
 def _gap_notes(view: MetricsView) -> list[str]:

@@ -49,11 +49,6 @@ def per_token_kl(logp: Tensor, ref_logp: Tensor) -> Tensor:
     return torch.exp(difference) - difference - 1
 
 
-def without_truncated(loss_mask: Tensor, truncated: Tensor) -> Tensor:
-    """The loss mask [N, L] with nothing left of the sequences that are ``truncated`` (bool [N])."""
-    return loss_mask * (~truncated).unsqueeze(1).to(loss_mask.dtype)
-
-
 def normaliser(
     loss_mask: Tensor,
     config: LossConfig,

@@ -41,7 +41,7 @@ def collect_responses(config: dict[str, Any], typed: EvaluateConfig, folder: Run
     with folder.writing(info, fresh=typed.fresh) as writer:
         _write_config(writer, config, info)
         writer.write_json("about.json", _about(config, benchmark, tasks, files))
-        writer.write_json("statistics.json", _statistics(benchmark, tasks))
+        writer.write_json("statistics.json", _statistics(config, benchmark, tasks))
         known = task_lines(folder.path)
         fresh_tasks = (TaskRecord.of(task.instruction, task.checklist) for task in tasks if task.id not in known)
         writer.append(TASKS, (record.to_json() for record in fresh_tasks))
@@ -50,6 +50,23 @@ def collect_responses(config: dict[str, Any], typed: EvaluateConfig, folder: Run
             writer.append(RESPONSES, (r for r in imported if (r["captioner"], r["task_id"]) not in done))
         else:
             _write_captions(config, typed, tasks, done, writer)
+
+
+def count_benchmark(config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder, info: RunInfo) -> None:
+    """Write what the run is of and the statistics of its instructions; no response is written, imported or judged."""
+    from trustvid.benchmarks.splits import choose
+
+    benchmark = build(config["benchmark"])
+    found, problems = benchmark.tasks()
+    tasks = choose(found, typed.limit, typed.seed)
+    print(f"{benchmark.name}: {len(tasks)} instructions on {len({task.cluster for task in tasks})} videos")
+    tell("left out", problems)
+    files = _response_files(typed.responses, benchmark)
+    info = replace(info, datasets=_digests(benchmark, tasks, files), seeds={"seed": typed.seed}, decode=_decode(config))
+    with folder.writing(info, fresh=typed.fresh) as writer:
+        _write_config(writer, config, info)
+        writer.write_json("about.json", _about(config, benchmark, tasks, files))
+        writer.write_json("statistics.json", _statistics(config, benchmark, tasks))
 
 
 def estimate(config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder) -> None:
@@ -196,7 +213,15 @@ def _decode(config: Mapping[str, Any]) -> dict[str, Any]:
     protocol = protocol_of(config)
     frames = config["frames"] if protocol.fps is None else f"{protocol.fps:g} a second"
     thinking = {} if protocol.thinking == "none" else {"thinking": protocol.thinking}
-    return {"reader": config["reader"].get("kind"), "frames": frames, "evidence": config["evidence"], **thinking}
+    side = config["reader"].get("side")
+    size = {"size": f"{side} × {side}"} if side else {}
+    return {
+        "reader": config["reader"].get("kind"),
+        "frames": frames,
+        "evidence": config["evidence"],
+        **size,
+        **thinking,
+    }
 
 
 def _about(
@@ -214,15 +239,22 @@ def _about(
     }
 
 
-def _statistics(benchmark: Any, tasks: Sequence[CaptionTask]) -> dict[str, Any]:
-    """Counts of the instructions and videos of this run, and faults of its checklists."""
-    from trustvid.captioning.statistics import prompt_statistics, video_statistics
+def _statistics(config: Mapping[str, Any], benchmark: Any, tasks: Sequence[CaptionTask]) -> dict[str, Any]:
+    """Counts of the instructions, checklists and videos of this run, and faults of its checklists.
+
+    Bare checklists, which are made of the drafted ids, are neither counted nor checked.
+    """
+    from trustvid.captioning.statistics import checklist_statistics, prompt_statistics, video_statistics
 
     meta = benchmark.meta()
-    found: dict[str, Any] = {"prompts": prompt_statistics([task.instruction for task in tasks])}
+    bare = config["benchmark"].get("checklists") == "skeleton"
+    found: dict[str, Any] = {
+        "prompts": prompt_statistics([task.instruction for task in tasks]),
+        "checklists": checklist_statistics(None if bare else task.checklist for task in tasks),
+    }
     if meta:
         found["videos"] = video_statistics(meta, (task.cluster for task in tasks))
-    found["checklist_faults"] = faults = checklist_faults(tasks)
+    found["checklist_faults"] = faults = [] if bare else checklist_faults(tasks)
     if faults:
         print(f"  {len(faults)} faults in checklists, e.g. {faults[0]} (all in statistics.json)", file=sys.stderr)
     return found

@@ -19,7 +19,8 @@ from trustvid.config.schema import EvaluateConfig
 from trustvid.errors import ConfigError, DataError, TrustvidError
 from trustvid.evaluation.store import RunFolder, RunInfo
 from trustvid.stages.caption_judging import judge_responses, judges_of
-from trustvid.stages.caption_responses import collect_responses, estimate, tell
+from trustvid.stages.caption_report import STATISTICS, report_captions
+from trustvid.stages.caption_responses import collect_responses, count_benchmark, estimate, tell
 
 MODES = ("all", "infer", "judge", "score", "table", "estimate")
 EVIDENCE = ("tools", "none")
@@ -70,11 +71,13 @@ def run(config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder, info: 
         judge_responses(config, folder, info)
     if typed.mode in ("all", "score"):
         _score(typed, folder)
+    if typed.mode == "table" and typed.show == STATISTICS:
+        count_benchmark(config, typed, folder, info)
     if typed.mode in ("all", "score", "table"):
-        _tables(folder)
+        report_captions(config, typed, folder.path)
 
 
-# -- scores and tables -------------------------------------------------------------------------------------------------
+# -- scores ------------------------------------------------------------------------------------------------------------
 
 
 def _score(typed: EvaluateConfig, folder: RunFolder) -> None:
@@ -174,18 +177,3 @@ def _require_some(folder: RunFolder, metrics: Mapping[str, Any]) -> None:
     if not any(row["n"] for row in headline):
         reasons = "; ".join(f"{entry['n']} × {entry['reason']}" for entry in metrics["context"]["unjudged"][:5])
         raise TrustvidError(f"{folder.path}: 0 of {total} instructions could be scored: {reasons or 'see errors.md'}")
-
-
-def _tables(folder: RunFolder) -> None:
-    """table.md, table.csv, table.tex, and the main table on the terminal."""
-    from trustvid.captioning.report import write_tables
-    from trustvid.evaluation.jsonfiles import read_json
-    from trustvid.evaluation.render import print_table
-
-    metrics_file = folder.path / "metrics.json"
-    if not metrics_file.is_file():
-        raise DataError(f"{folder.path}: no metrics.json; run mode=score (or mode=all) first")
-    with folder.reporting() as writer:
-        for table in write_tables(writer, read_json(metrics_file)):
-            print_table(table)
-    print(f"written: {folder.path}/table.md, table.csv, table.tex, metrics.json, errors.md, results/")

@@ -9,19 +9,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trustvid.benchmarks.digest import questions_digest
 from trustvid.benchmarks.sample import Sample
 from trustvid.benchmarks.splits import choose
 from trustvid.config.checking import build, check
 from trustvid.config.schema import EvaluateConfig
-from trustvid.errors import ConfigError, DataError, TrustvidError
+from trustvid.config.sweeps import may_skip, tell_sweep
+from trustvid.errors import ConfigError, TrustvidError
 from trustvid.evaluation.provenance import NOT_HASHED, config_hash
+from trustvid.evaluation.scored import QUESTIONS, about_questions, score_run
 from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
 from trustvid.stages.common import overrides, plain_config, run_path
+from trustvid.stages.finished import evaluation_finished
+from trustvid.stages.report import matching, tell
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-TASK_ORDER = ("LP", "CF", "PE", "AG", "RDist", "RDir", "RP", "AO")
 # Beside what never changes an answer: where data lie (their digests are in the record) and how failures are handled.
 NOT_IN_HASH = (
     *NOT_HASHED,
@@ -73,11 +77,16 @@ def run(cfg: DictConfig) -> Path:
     unread = (*captions.NOT_IN_HASH, *ONLY_QUESTIONS) if of_captions else unread_settings(config)
     info = RunInfo(str(config.get("name")), config_hash(config, (*NOT_IN_HASH, *unread)), overrides=overrides())
     folder = RunFolder(run_path(config, info.config_hash, "calibrate" if calibrates else "evaluate"))
+    tell_sweep(folder.path)
     try:
         typed = check(config, EvaluateConfig)
     except ConfigError:
         with folder.writing(info):  # leaves status "failed" and the reason where the sweep's table builder looks
             raise
+    if typed.runs is not None:
+        if typed.mode != "table":
+            raise ConfigError([f"runs={typed.runs} with mode={typed.mode}: several runs are reported on by mode=table"])
+        return tell(config, typed, matching(typed.runs))
     print(f"run folder {folder.path}")
     if of_captions and calibrates:
         raise ConfigError(["mode=calibrate: a benchmark of captions has no frames to be right about; use boxworld"])
@@ -89,12 +98,16 @@ def run(cfg: DictConfig) -> Path:
         return folder.path
     if typed.mode == "judge":
         raise ConfigError([f"mode=judge: {typed.name} asks no judge; it is for captions (benchmark=if_vidcap, …)"])
+    if typed.mode == "all" and may_skip() and evaluation_finished(folder, info, typed, lambda: _cheap(config, typed)):
+        print(f"finished already: {folder.path}")
+        tell_sweep(folder.path, already=True)
+        return folder.path
     if typed.mode in ("all", "infer", "precompute", "estimate"):
         _work(folder, info, typed, config)
     if typed.mode in ("all", "score"):
-        _score(folder, typed)
+        score_run(folder, typed.baseline, typed.contrasts, typed.seed)
     if typed.mode in ("all", "score", "table"):
-        _tables(folder)
+        tell(config, typed, [folder.path])
     return folder.path
 
 
@@ -133,7 +146,7 @@ def _work(folder: RunFolder, info: RunInfo, typed: EvaluateConfig, config: dict[
         return
     info = replace(
         info,
-        datasets=_digests(samples, benchmark) | {"prompts": build(config["prompts"]).digest} | _calibrations(config),
+        datasets={benchmark.name: questions_digest(samples)} | _parts(config),
         seeds={"seed": typed.seed},
         decode={"reader": config["reader"].get("kind"), "frames": typed.frames},
     )
@@ -148,7 +161,8 @@ def _work(folder: RunFolder, info: RunInfo, typed: EvaluateConfig, config: dict[
             done = folder.done_keys(typed.retry_unscored)
             tell_answers(config, samples, done, conditions_of(config))
             _run_pool(typed, config, samples, done, failed, "infer", writer)
-            writer.write_json("questions.json", _questions(config, samples, rejected, benchmark))
+            about = about_questions(config, samples, rejected, benchmark, build(config["policy"]).name)
+            writer.write_json(QUESTIONS, about)
 
 
 def _run_pool(
@@ -265,52 +279,31 @@ def _is_unscored(record: Mapping[str, Any]) -> bool:
     return record["prediction"]["status"] == "unscored"
 
 
-def _questions(
-    config: Mapping[str, Any], samples: Sequence[Sample], rejected: Sequence[Any], benchmark: Any
-) -> dict[str, Any]:
-    """What the scores are of: everything that scoring and tables need besides the predictions.
+def _cheap(config: Mapping[str, Any], typed: EvaluateConfig) -> dict[str, str]:
+    """The digests that can be known without work: of prompts, calibrations, and questions that are read from files.
 
-    ``conditions`` and ``pools`` are those of a run with suites, ``offsets`` of clips beside a split's first series.
+    A generated benchmark (it has a cache, ``root``) is what its settings and the program's version make it, and might
+    have to be generated for its digest.
     """
-    from trustvid.evaluation.suites import conditions_of, pool_records, pools_of
-
-    pools = pools_of(config)
-    offset = config["benchmark"].get("offset") or 0
-    offsets = [offset] if isinstance(offset, int) else list(offset)
-    return {
-        "benchmark": benchmark.name,
-        "split": config["benchmark"].get("split") or "all",
-        "policy": build(config["policy"]).name,
-        "k": config["frames"],
-        "decode": {"reader": config["reader"].get("kind")},
-        "n_expected": len(samples),
-        "rejected": [{"id": row.id, "reason": row.reason} for row in rejected],
-        "methods": list(config["methods"]),
-        "tasks": sorted({s.task for s in samples}, key=lambda t: (TASK_ORDER.index(t) if t in TASK_ORDER else 99, t)),
-        **({"conditions": conditions_of(config), "pools": pool_records(pools)} if pools else {}),
-        **({"offsets": offsets} if offsets != [0] else {}),
-    }
+    digests = _parts(config)
+    if not config["benchmark"].get("root"):
+        benchmark = build(config["benchmark"])
+        digests[benchmark.name] = questions_digest(choose(benchmark.samples()[0], typed.limit, typed.seed))
+    return digests
 
 
-def _digests(samples: Sequence[Sample], benchmark: Any) -> dict[str, str]:
-    """One digest over questions, answers and which videos they are about: a changed data set is another run."""
-    import hashlib
-    import json
-
-    rows = [[s.id, s.cluster, s.task, s.question, list(s.options), s.answer, s.kind] for s in samples]
-    text = json.dumps(rows, ensure_ascii=True, separators=(",", ":"))
-    return {benchmark.name: hashlib.sha256(text.encode()).hexdigest()}
-
-
-def _calibrations(config: Mapping[str, Any]) -> dict[str, str]:
-    """Digests of the calibrations that methods use: one that was fitted anew gives other answers, so another run."""
+def _parts(config: Mapping[str, Any]) -> dict[str, str]:
+    """Digests of the prompts and of the calibrations that methods use: others give other answers, so another run."""
     import hashlib
 
     from trustvid.reliability.calibration import calibration_file
 
     parts = [node.get(part) or {} for node in config["methods"].values() for part in ("reliability", "confidence")]
     names = sorted({str(part["calibration"]) for part in parts if part.get("calibration")})
-    digests = {f"calibration {name}": hashlib.sha256(calibration_file(name).read_bytes()).hexdigest() for name in names}
+    digests = {"prompts": build(config["prompts"]).digest}
+    digests |= {
+        f"calibration {name}": hashlib.sha256(calibration_file(name).read_bytes()).hexdigest() for name in names
+    }
     for folder in sorted({str(part["weights"]) for part in parts if part.get("weights")}):
         from trustvid.reliability.learned_files import weights_digest
 
@@ -322,51 +315,3 @@ def _yaml(value: Any) -> str:
     from omegaconf import OmegaConf
 
     return OmegaConf.to_yaml(OmegaConf.create(value))
-
-
-# -- scores and tables -------------------------------------------------------------------------------------------------
-
-
-def _score(folder: RunFolder, typed: EvaluateConfig) -> None:
-    """metrics.json from the predictions; refuses to call a run without a single scored answer a result."""
-    from trustvid.evaluation.jsonfiles import read_json
-    from trustvid.evaluation.metrics import compute_metrics
-    from trustvid.evaluation.suites import read_pools
-
-    loaded = folder.load("predictions")
-    questions_file = folder.path / "questions.json"
-    if not loaded.records or not questions_file.is_file():
-        raise DataError(f"{folder.path}: no complete predictions to score; run mode=infer (or mode=all) first")
-    about = read_json(questions_file)
-    layout = {name: about.pop(name) for name in ("methods", "tasks", "conditions") if name in about}
-    pools = read_pools(about.pop("pools", ()))
-    context = {**about, "duplicates": loaded.duplicates}
-    compared = {"baseline": typed.baseline, "contrasts": typed.contrasts}
-    metrics = compute_metrics(loaded.records, context, **layout, pools=pools, **compared, seed=typed.seed)
-    with folder.reporting() as writer:
-        writer.write_json("metrics.json", metrics)
-    scored = sum(record.status != "unscored" for record in loaded.records)
-    print(f"{scored} of {len(loaded.records)} answers scored")
-    if scored == 0:
-        reasons = "; ".join(f"{item['n']} × {item['reason']}" for item in metrics["context"]["unscored_reasons"])
-        raise TrustvidError(f"{folder.path}: 0 of {len(loaded.records)} answers could be scored: {reasons}")
-
-
-def _tables(folder: RunFolder) -> None:
-    """table.md, table.csv, table.tex; on the terminal the main table, and with suites the differences and intervals."""
-    from trustvid.evaluation.jsonfiles import read_json
-    from trustvid.evaluation.render import print_table
-    from trustvid.evaluation.report import comparison_table, write_tables
-
-    metrics_file = folder.path / "metrics.json"
-    if not metrics_file.is_file():
-        raise DataError(f"{folder.path}: no metrics.json; run mode=score (or mode=all) first")
-    metrics = read_json(metrics_file)
-    with folder.reporting() as writer:
-        table = write_tables(writer, metrics)
-    print_table(table)
-    differences = comparison_table(metrics) if metrics["context"].get("pools") else None
-    if differences is not None:
-        print()
-        print_table(differences)
-    print(f"written: {folder.path}/table.md, table.csv, table.tex, metrics.json")

@@ -11,18 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trustvid.config.checking import build, check, target_attribute
-from trustvid.errors import ConfigError, DataError
-from trustvid.evaluation.provenance import config_hash
-from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
+from trustvid.config.checking import build, target_attribute
+from trustvid.config.schema import DEFAULT_BASELINE
+from trustvid.errors import DataError
+from trustvid.evaluation.scored import QUESTIONS, score_run
+from trustvid.evaluation.store import RunFolder, RunWriter
 from trustvid.grpo.settings import group_faults
-from trustvid.stages.common import NOT_OF_TRAINING, overrides, plain_config, run_path
+from trustvid.stages.common import NOT_OF_TRAINING, opened, plain_config
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from trustvid.benchmarks.sample import Sample
     from trustvid.module import RobustTO
+    from trustvid.training.held_out import HeldOutQuestions
 
 NOT_IN_HASH = (
     *NOT_OF_TRAINING,
@@ -71,6 +73,7 @@ class GrpoConfig:
     rollout: dict[str, Any] = field(default_factory=dict)
     adapter: dict[str, Any] = field(default_factory=dict)
     optimizer: dict[str, Any] = field(default_factory=dict)
+    test: dict[str, Any] | None = None
     trainer: dict[str, Any] = field(default_factory=dict)
     logger: dict[str, Any] = field(default_factory=dict)
     scale: dict[str, Any] = field(default_factory=dict)
@@ -112,16 +115,12 @@ def run(cfg: DictConfig) -> Path:
     from trustvid.training.run import fit
 
     config = plain_config(cfg)
-    info = RunInfo(str(config.get("name")), config_hash(config, NOT_IN_HASH), overrides=overrides())
-    folder = RunFolder(run_path(config, info.config_hash, "grpo"))
-    try:
-        typed = check(config, GrpoConfig)
-    except ConfigError:
-        with folder.writing(info):
-            raise
-    print(f"run folder {folder.path}")
+    typed, folder, info = opened(config, GrpoConfig, "grpo", NOT_IN_HASH)
     samples = questions(config, typed)
-    return fit(lambda writer: assemble(config, typed, samples, writer, folder.path), config, folder, info)
+    path = fit(lambda writer: assemble(config, typed, samples, writer, folder.path), config, folder, info)
+    if typed.test is not None and folder.load("predictions").records:
+        score_run(folder, DEFAULT_BASELINE)
+    return path
 
 
 def questions(config: Mapping[str, Any], typed: GrpoConfig) -> list[Sample]:
@@ -176,8 +175,15 @@ def assemble(
         score,
         typed.seed,
     )
-    log = None
+    log, asked, keep = None, None, None
     if writer is not None:
+        if typed.test is not None:
+            asked = held_out(config, {next(iter(typed.methods)): pipeline}, RunFolder(writer.path).done_keys())
+            writer.write_json(QUESTIONS, asked.about(policy.name))
+
+            def keep(group: list[dict[str, Any]]) -> None:
+                writer.append("predictions", group)
+
         log = RolloutLog(lambda records: writer.append("rollouts", records), reward, print_every=typed.print_every)
     module = RobustTO(
         policy,
@@ -198,10 +204,26 @@ def assemble(
         seed=typed.seed,
         reliability=pipeline.method.reliability,
         on_rollouts=log,
+        tests=asked,
+        on_predictions=keep,
     )
     if mstar.asks_policy:
         mstar.bind(policy)
     return module
+
+
+def held_out(
+    config: Mapping[str, Any], pipelines: Mapping[str, Any], done: set[tuple[str, str, str]]
+) -> HeldOutQuestions:
+    """What is asked when the training is over.
+
+    Raises:
+        DataError: the benchmark cannot be read.
+    """
+    from trustvid.training.held_out import HeldOutQuestions
+
+    settings = build(config["test"])
+    return HeldOutQuestions(settings.config_of(config), settings.limit, pipelines, done)
 
 
 def score(sample: Sample, answer: str | None) -> float:

@@ -11,15 +11,15 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trustvid.config.checking import build, check
-from trustvid.evaluation.provenance import NOT_HASHED, config_hash
-from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
+from trustvid.config.checking import build
+from trustvid.evaluation.provenance import NOT_HASHED
+from trustvid.evaluation.store import RunFolder, RunWriter
 from trustvid.seeding import derive_seed
-from trustvid.stages.common import overrides, plain_config, run_path
+from trustvid.stages.common import opened, plain_config
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -128,14 +128,11 @@ def run(cfg: DictConfig) -> Path:
     from trustvid.stages import reliability_data
 
     config = plain_config(cfg)
-    typed = check(config, ReliabilityConfig)
-    digest = config_hash(config, NOT_IN_HASH)
-    folder = RunFolder(run_path(config, digest, "reliability"))
-    print(f"run folder {folder.path}")
+    typed, folder, info = opened(config, ReliabilityConfig, "reliability", NOT_IN_HASH)
     sources = _sources(config, typed)
     names = "\n".join(f"{one.part} {Path(video).stem}" for one in sources for video in one.videos)
     datasets = {"videos": hashlib.sha256(names.encode()).hexdigest()}
-    info = RunInfo(typed.name, digest, datasets, {"seed": typed.seed}, overrides=overrides())
+    info = replace(info, datasets=datasets, seeds={"seed": typed.seed})
     with folder.writing(info, fresh=typed.fresh) as writer:
         writer.write_text(".hydra/config.yaml", OmegaConf.to_yaml(OmegaConf.create(config)))
         writer.write_text(".hydra/overrides.yaml", OmegaConf.to_yaml(OmegaConf.create(list(info.overrides))))
@@ -147,7 +144,7 @@ def run(cfg: DictConfig) -> Path:
             if records:
                 views = reliability_data.view_files(source, records, config["backbone"]["size"], workers)
                 tables[source.part] = reliability_data.frame_table(records, views, tools)
-        _train(config, typed, writer, tables, tools, digest)
+        _train(config, typed, writer, tables, tools, info.config_hash)
     return folder.path
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trustvid.config.checking import build, check, target_attribute
+from trustvid.config.checking import build, target_attribute
 from trustvid.errors import ConfigError
-from trustvid.evaluation.provenance import config_hash
-from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
-from trustvid.stages.common import NOT_OF_TRAINING, overrides, plain_config, run_path
+from trustvid.evaluation.store import RunWriter
+from trustvid.stages.common import NOT_OF_TRAINING, opened, plain_config
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -145,14 +144,7 @@ def run(cfg: DictConfig) -> Path:
     from trustvid.training.run import fit
 
     config = only_read(plain_config(cfg))
-    info = RunInfo(str(config.get("name")), config_hash(config, NOT_OF_TRAINING), overrides=overrides())
-    folder = RunFolder(run_path(config, info.config_hash, "sft"))
-    try:
-        typed = check(config, SftConfig)
-    except ConfigError:
-        with folder.writing(info):
-            raise
-    print(f"run folder {folder.path}")
+    typed, folder, info = opened(config, SftConfig, "sft", NOT_OF_TRAINING)
     examples = build(config["data"]).load(config)
     print("\n".join(examples.lines()))
     name = config["benchmark"]["name"] if "benchmark" in source_reads(config["data"]) else "examples"

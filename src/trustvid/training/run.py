@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trustvid.config.checking import build
+from trustvid.config.sweeps import tell_sweep
 from trustvid.errors import TrustvidError
 from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
 from trustvid.training.card import Card
@@ -50,15 +51,17 @@ def fit(assemble: Assemble, config: Mapping[str, Any], folder: RunFolder, info: 
     """
     settings: TrainerSettings = build(config["trainer"])
     refuse_multirun(settings)
-    _quiet()
-    _choose_device(settings)
-    if _rank() > 0:
-        _train(assemble(None), settings, config, folder, None)
-        return folder.path
+    tell_sweep(folder.path)
     fresh = bool(config.get("fresh"))
     run = folder.run()
     if run and run["status"] == "finished" and (folder.path / POLICY).is_dir() and not fresh:
         print(f"{folder.path}: this run has finished; fresh=true trains anew")
+        tell_sweep(folder.path, already=True)
+        return folder.path
+    _quiet()
+    _choose_device(settings)
+    if _rank() > 0:
+        _train(assemble(None), settings, config, folder, None)
         return folder.path
     with folder.writing(info, fresh=fresh) as writer:
         if fresh:
@@ -73,6 +76,8 @@ def fit(assemble: Assemble, config: Mapping[str, Any], folder: RunFolder, info: 
                 f"training stopped after step {module.step} of {module.steps}; the same command goes on from "
                 f"{folder.path / CHECKPOINTS}"
             )
+        if getattr(module, "tests", None) is not None:
+            metrics |= _test(module, settings)
         trained = sum(value.numel() for value in module.trainable.trained().values())
         about = {"steps": module.steps, "seconds": round(time.monotonic() - began, 1), "trained_parameters": trained}
         writer.write_json("training.json", {**about, "metrics": metrics})
@@ -117,6 +122,20 @@ def _train(
     measures = bool(getattr(module, "held_out", ()))
     trainer = settings.build(module.steps, module.updates_per_step, loggers, callbacks, measures)
     trainer.fit(module, ckpt_path=str(last) if resumed else None, weights_only=True)
+    return {name: float(value) for name, value in sorted(trainer.callback_metrics.items())}
+
+
+def _test(module: PolicyModule, settings: TrainerSettings) -> dict[str, float]:
+    """Answer the held-out questions with the trained network; what is answered already is not asked again.
+
+    Returns:
+        Accuracy by condition, of the answers that were open.
+    """
+    if settings.processes > 1:
+        print("test: held-out questions are answered by one process alone; ask them with the command below")
+        return {}
+    trainer = settings.build(module.steps, module.updates_per_step, (), (), False)
+    trainer.test(module, verbose=False)
     return {name: float(value) for name, value in sorted(trainer.callback_metrics.items())}
 
 

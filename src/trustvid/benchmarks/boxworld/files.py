@@ -20,6 +20,7 @@ from trustvid.benchmarks.boxworld.generate import BoxClip, check_split, make_cli
 from trustvid.benchmarks.boxworld.once import ensure_folder
 from trustvid.benchmarks.boxworld.world import FPS, VERSION
 from trustvid.errors import DataError
+from trustvid.progress import Progress
 
 CITY_FILE, CITY_FOLDER = "MCQ.parquet", "videos"
 ROOM_FILE, ROOM_FOLDER = "test-00000-of-00001.parquet", "boxroom"
@@ -88,9 +89,10 @@ def _generate(part: Path, split: Split, n_videos: int, offset: int, workers: int
         (part / name).mkdir(parents=True)
     jobs = [_Job(split, offset, number, part) for number in range(n_videos)]
     clips: dict[int, list[dict[str, Any]]] = {}
-    description = f"boxworld {split}"
-    for number, rows in _with_progress(_results(jobs, workers), n_videos, description, progress):
-        clips[number] = rows
+    with Progress(n_videos, f"boxworld {split}", "clips", enabled=progress) as shown:
+        for number, rows in _results(jobs, workers):
+            clips[number] = rows
+            shown.advance()
     rows = [row for number in sorted(clips) for row in clips[number]]
     _write_tables(part, rows)
     counts = dict(sorted(Counter(row["task"] for row in rows).items()))
@@ -189,25 +191,3 @@ def _write_tables(folder: Path, rows: Sequence[dict[str, Any]]) -> None:
 def _one_string(row: dict[str, Any]) -> str:
     """Question and options in one text, as UrbanVideo-Bench spells them."""
     return f"Question: {row['question']}\nChoices:\n" + "\n".join(f"{option}  " for option in row["options"])
-
-
-def _with_progress(
-    results: Iterator[tuple[int, list[dict[str, Any]]]], total: int, description: str, enabled: bool
-) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Passes results on, with a bar that shows rate and time left."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("clips, {task.fields[rate]}, left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), disable=not enabled) as bar:
-        task = bar.add_task(description, total=total, rate="")
-        for result in results:
-            speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
-            bar.update(task, advance=1, rate=f"{speed:.1f}/s" if speed else "")
-            yield result
