@@ -66,13 +66,14 @@ def test_our_channels_find_their_column_of_the_table():
         assert {column_of(name) for name in ("noise", "glare", "dark")} <= TABLE_18[kind].keys()
 
 
-def test_random_routing_is_a_draw_of_the_sub_query_alone():
-    queries = [SubQuery(f"Where is thing {i}?", "spatial") for i in range(60)]
-    drawn = [Random(0).route(query, "clean", TOOL_NAMES) for query in queries]
-    assert drawn == [Random(0).route(query, "clean", TOOL_NAMES) for query in reversed(queries)][::-1]
+def test_random_routing_is_drawn_anew_for_each_question_whatever_the_order():
+    query = SubQuery("Where is the thing?", "spatial")
+    asked = [f"question {i}" for i in range(60)]
+    drawn = [Random(0).route(query, "clean", TOOL_NAMES, one) for one in asked]
+    assert drawn == [Random(0).route(query, "clean", TOOL_NAMES, one) for one in reversed(asked)][::-1]
     assert set(drawn) == set(CANDIDATES["spatial"]) and 15 < drawn.count("detect_objects") < 45
-    assert drawn != [Random(1).route(query, "clean", TOOL_NAMES) for query in queries]
-    assert Random(0).route(queries[0], "clean", ("detect_objects",)) == "detect_objects"
+    assert drawn != [Random(1).route(query, "clean", TOOL_NAMES, one) for one in asked]
+    assert Random(0).route(query, "clean", ("detect_objects",)) == "detect_objects"
     assert Random(0).route(SubQuery("?", "text"), "clean", ("detect_objects",)) == "read_text", "told as missing"
 
 

@@ -55,11 +55,16 @@ class ConfidenceRule(Protocol):
 
 
 class Router(Protocol):
-    """A tool router (config group ``routing``). ``asks_policy``: the policy chooses, ``route`` is the fallback."""
+    """A tool router (config group ``routing``).
+
+    ``asks_policy``: the policy chooses, ``route`` is the fallback. ``varies``: equal sub-queries of different questions
+    (``asked``: the question, its options, what was done to which video) may go to different tools.
+    """
 
     asks_policy: bool
+    varies: bool
 
-    def route(self, query: SubQuery, disturbance: str, available: Sequence[str]) -> str: ...
+    def route(self, query: SubQuery, disturbance: str, available: Sequence[str], asked: str = "") -> str: ...
 
 
 class Synthesis(Protocol):

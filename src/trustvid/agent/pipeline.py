@@ -163,7 +163,7 @@ class Pipeline:
 
     def tools_in_use(self, profile: Profile, selected: tuple[int, ...]) -> list[str]:
         """Installed tools that sub-queries may be sent to on these frames: what is worth computing in advance."""
-        if self.method.routing.asks_policy:
+        if self.method.routing.varies:
             wanted = {tool for tools in CANDIDATES.values() for tool in tools}
         else:
             column, available = column_of(profile.dominant(selected)), tuple(self.executor.tools)
@@ -178,9 +178,10 @@ class Pipeline:
 
     def _route(self, queries: Sequence[SubQuery], work: _Pass) -> list[str]:
         """The tool for each sub-query by the method's own rule."""
-        dominant = work.profile.dominant(work.frames)
-        available = tuple(self.executor.tools)
-        return [self.method.routing.route(query, column_of(dominant), available) for query in queries]
+        column, available = column_of(work.profile.dominant(work.frames)), tuple(self.executor.tools)
+        done = {work.view.clip.frame_key(index) for index in work.frames}
+        asked = "\n".join((work.question.text, *work.question.options, work.view.clip.video_id, *sorted(done)))
+        return [self.method.routing.route(query, column, available, asked) for query in queries]
 
     def _call(self, query: SubQuery, tool: str, work: _Pass) -> Evidence:
         """One call; where it is unsure, the method refines, and the pool is not empty, once more on pool frames."""

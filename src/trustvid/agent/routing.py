@@ -75,8 +75,9 @@ class Table:
 
     name = "table"
     asks_policy = False
+    varies = False
 
-    def route(self, query: SubQuery, disturbance: str, available: Collection[str]) -> str:
+    def route(self, query: SubQuery, disturbance: str, available: Collection[str], asked: str = "") -> str:
         """Name of the tool for one sub-query; ``disturbance`` is a column of Table 18."""
         return choose_tool(query.type, disturbance, available)
 
@@ -94,6 +95,7 @@ class Fixed:
 
     name = "fixed"
     asks_policy = False
+    varies = False
 
     def __init__(self, tools: Mapping[str, str] | None = None):
         self.tools = dict(tools or {})
@@ -102,7 +104,7 @@ class Fixed:
             known = "; ".join(f"{kind}: {' or '.join(tools)}" for kind, tools in CANDIDATES.items())
             raise ValueError(f"routing.tools holds {', '.join(wrong)}; expected {known}")
 
-    def route(self, query: SubQuery, disturbance: str, available: Collection[str]) -> str:
+    def route(self, query: SubQuery, disturbance: str, available: Collection[str], asked: str = "") -> str:
         """Name of the tool for one sub-query; ``disturbance`` is ignored."""
         wanted = self.tools.get(query.type)
         return wanted if wanted in available else choose_tool(query.type, "clean", available)
@@ -112,21 +114,22 @@ class Random:
     """A seeded draw among the candidates of the type: what routing is worth is measured against it.
 
     Args:
-        seed: combined with the words of the sub-query and the disturbance, never with order.
+        seed: combined with the sub-query, the disturbance, the question and its frames, never with order.
     """
 
     name = "random"
     asks_policy = False
+    varies = True
 
     def __init__(self, seed: int = 0):
         self.seed = seed
 
-    def route(self, query: SubQuery, disturbance: str, available: Collection[str]) -> str:
+    def route(self, query: SubQuery, disturbance: str, available: Collection[str], asked: str = "") -> str:
         """Name of the tool for one sub-query."""
         installed = [tool for tool in CANDIDATES[query.type] if tool in available]
         if not installed:
             return choose_tool(query.type, disturbance, available)
-        draw = derive_rng(self.seed, "routing", query.text, query.type, disturbance)
+        draw = derive_rng(self.seed, "routing", query.text, query.type, disturbance, asked)
         return installed[int(draw.integers(len(installed)))]
 
 
@@ -135,3 +138,4 @@ class ByPolicy(Table):
 
     name = "policy"
     asks_policy = True
+    varies = True
