@@ -209,8 +209,8 @@ def paired_difference(
 # -- confidence against outcome ----------------------------------------------------------------------------------------
 
 
-def _mean_within_ties(confidence: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Each value replaced by the mean over all of equal confidence, so that the order among ties cannot matter."""
+def mean_within_ties(confidence: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Each value [n] replaced by the mean over all of equal confidence, so that the order among ties cannot matter."""
     _, codes, counts = np.unique(confidence, return_inverse=True, return_counts=True)
     return (np.bincount(codes, weights=values) / counts)[codes]
 
@@ -232,7 +232,7 @@ def expected_calibration_error(confidence: np.ndarray, scores: np.ndarray, bins:
     if n == 0:
         return None
     order = np.argsort(confidence, kind="stable")
-    gaps = (_mean_within_ties(confidence, scores) - confidence)[order]
+    gaps = (mean_within_ties(confidence, scores) - confidence)[order]
     return float(sum(abs(part.sum()) for part in np.array_split(gaps, min(bins, n))) / n)
 
 
@@ -257,7 +257,7 @@ def aurc(confidence: np.ndarray, scores: np.ndarray) -> float | None:
     if n == 0:
         return None
     order = np.argsort(-confidence, kind="stable")
-    errors = (1.0 - _mean_within_ties(confidence, scores))[order]
+    errors = (1.0 - mean_within_ties(confidence, scores))[order]
     return float(np.mean(np.cumsum(errors) / np.arange(1, n + 1)))
 
 
@@ -280,7 +280,7 @@ def selective_risk(confidence: np.ndarray, scores: np.ndarray, coverage: float) 
         return None
     order = np.argsort(-confidence, kind="stable")
     kept = int(np.ceil(coverage * n - 1e-9))  # 0.7 · 10 is a little above 7 to a computer
-    return float(np.mean((1.0 - _mean_within_ties(confidence, scores))[order][:kept]))
+    return float(np.mean((1.0 - mean_within_ties(confidence, scores))[order][:kept]))
 
 
 # -- tests -------------------------------------------------------------------------------------------------------------

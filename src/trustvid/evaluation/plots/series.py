@@ -10,7 +10,7 @@ import numpy as np
 
 from trustvid.evaluation.metrics import CORRUPTED_MEAN
 from trustvid.evaluation.records import CLEAN, Condition, Prediction
-from trustvid.evaluation.stats import BINS
+from trustvid.evaluation.stats import BINS, mean_within_ties
 from trustvid.evaluation.view import REFERENCE_METHODS, MetricsView
 
 
@@ -156,7 +156,7 @@ def calibration_bins(answers: Answers, bins: int = BINS) -> list[Bin]:
         return []
     order = np.argsort(confidence, kind="stable")
     parts = np.array_split(order, min(bins, len(order)))
-    shared = _mean_within_ties(confidence, score)
+    shared = mean_within_ties(confidence, score)
     return [Bin(float(confidence[part].mean()), float(shared[part].mean()), len(part)) for part in parts]
 
 
@@ -167,14 +167,9 @@ def risk_coverage(answers: Answers) -> tuple[np.ndarray, np.ndarray]:
     """
     confidence, score = answers
     order = np.argsort(-confidence, kind="stable")
-    errors = (1.0 - _mean_within_ties(confidence, score))[order]
+    errors = (1.0 - mean_within_ties(confidence, score))[order]
     counts = np.arange(1, len(errors) + 1)
     return counts / max(len(errors), 1), np.cumsum(errors) / counts
-
-
-def _mean_within_ties(confidence: np.ndarray, values: np.ndarray) -> np.ndarray:
-    _, codes, counts = np.unique(confidence, return_inverse=True, return_counts=True)
-    return (np.bincount(codes, weights=values) / counts)[codes]
 
 
 def judged_methods(view: MetricsView) -> list[str]:
