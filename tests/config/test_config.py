@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from trustvid.config.checking import build, check, components, fits
+from trustvid.config.checking import build, build_stored, check, components, fits
 from trustvid.config.compose import CONF, compose_config, group_options
 from trustvid.config.entry import comma_hints, unknown_options
 from trustvid.config.schema import EvaluateConfig
-from trustvid.errors import ConfigError
+from trustvid.errors import ConfigError, DataError
 from trustvid.stages.grpo import GrpoConfig
 from trustvid.stages.reliability import ReliabilityConfig
 from trustvid.stages.sft import SftConfig
@@ -285,3 +285,19 @@ def test_a_wrong_command_line_ends_with_one_message(arguments, message, tmp_path
     result = run(*arguments, cwd=tmp_path)
     assert result.returncode != 0
     assert message in result.stdout + result.stderr and "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"_target_": "os.system", "command": "true"},
+        {"_target_": "trustvid.benchmarks.mcq_jsonl.McqJsonl", "file": {"_target_": "pathlib.Path"}},
+        {"file": "questions.jsonl"},
+    ],
+    ids=["foreign", "nested", "nothing"],
+)
+def test_a_stored_config_builds_trustvids_own_parts_alone(node, tmp_path):
+    with pytest.raises(DataError, match=r"expected components of trustvid\.\*") as caught:
+        build_stored(node, tmp_path)
+    assert str(tmp_path) in str(caught.value)
+    assert build_stored(composed()["reader"], tmp_path)

@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from trustvid.errors import ConfigError
+from trustvid.errors import ConfigError, DataError
 
 
 class Settings(Protocol):
@@ -66,6 +66,36 @@ def build(node: Mapping[str, Any]) -> Any:
     from hydra.utils import instantiate
 
     return instantiate(dict(node), _convert_="all")
+
+
+def build_stored(node: Mapping[str, Any], where: Path | str, package: str = "trustvid.") -> Any:
+    """Construct a component from the config of a run folder, which may be anybody's: only from trustvid itself.
+
+    Args:
+        node: of the stored config.
+        where: the folder or file, for the message.
+        package: what the names of all components must begin with.
+
+    Raises:
+        DataError: it names something else, at the top or nested.
+    """
+    foreign = [name for name in _targets(node) if not name.startswith(package)]
+    if foreign or not node.get("_target_"):
+        named = ", ".join(map(repr, foreign)) or "nothing"
+        raise DataError(f"{where}: the stored config names {named} to be built; expected components of {package}*")
+    return build(node)
+
+
+def _targets(value: Any) -> Iterator[str]:
+    """Every ``_target_`` in a node."""
+    if isinstance(value, Mapping):
+        if "_target_" in value:
+            yield str(value["_target_"])
+        for inner in value.values():
+            yield from _targets(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _targets(inner)
 
 
 def target_of(node: Mapping[str, Any]) -> Any:

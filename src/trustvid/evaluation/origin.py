@@ -9,10 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from trustvid.errors import DataError
 from trustvid.evaluation.store import RunFolder
-
-CONFIG_FILE = ".hydra/config.yaml"
 
 DECODE_KEYS = (
     *("do_sample", "temperature", "top_p", "repetition_penalty", "seed", "max_new_tokens", "max_tokens", "extra"),
@@ -28,23 +25,8 @@ def origin_notes(folder: Path) -> tuple[str, ...]:
     Raises:
         DataError: a file in the folder is not what a run writes.
     """
-    run = RunFolder(folder).run()
-    config = _config(folder / CONFIG_FILE)
+    run, config = RunFolder(folder).run(), RunFolder(folder).config() or {}
     return (*_policy_note(config.get("policy") or {}), *_decode_note(config), *_run_note(folder, run or {}))
-
-
-def _config(path: Path) -> Mapping[str, Any]:
-    if not path.is_file():
-        return {}
-    import yaml
-
-    try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: {error}; expected the config that the run wrote") from error
-    if not isinstance(config, Mapping):
-        raise DataError(f"{path}: holds no mapping; expected the config that the run wrote")
-    return config
 
 
 def _policy_note(policy: Mapping[str, Any]) -> Iterator[str]:

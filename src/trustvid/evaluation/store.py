@@ -37,6 +37,8 @@ RECORD_TYPES: dict[str, type[Prediction]] = {"predictions": Prediction}
 """Record files whose lines have a type and a key; the lines of other files are plain objects without a key."""
 
 RUN_FILE, _LOCK_FILE = "run.json", ".lock"
+TEST_CONFIG = ".hydra/test.yaml"
+CONFIG_FILES = (TEST_CONFIG, ".hydra/config.yaml")  # the first that is there
 _RUN_KEYS = {"status", "name", "config_hash", "datasets", "trustvid", "started", "continued", "files"}
 
 
@@ -108,6 +110,27 @@ class RunFolder:
         if missing:
             raise DataError(f"{path}: lacks {missing}; expected the file as trustvid wrote it")
         return run
+
+    def config(self) -> dict[str, Any] | None:
+        """The resolved config that the answers here were made under, None when none is kept (they were imported).
+
+        A training run keeps that of its held-out questions beside its own.
+
+        Raises:
+            DataError: the file is not a config.
+        """
+        found = [path for name in CONFIG_FILES if (path := self.path / name).is_file()]
+        if not found:
+            return None
+        import yaml
+
+        try:
+            config = yaml.safe_load(found[0].read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise DataError(f"{found[0]}: {error}; expected the config that the run wrote") from error
+        if not isinstance(config, dict):
+            raise DataError(f"{found[0]}: holds no mapping; expected the config that the run wrote")
+        return config
 
     def existing_run(self) -> dict[str, Any]:
         """Like :meth:`run`, but no run is an error.
@@ -222,6 +245,17 @@ class RunWriter:
     def write_json(self, name: str, value: Mapping[str, Any]) -> Path:
         """Replace the file ``name`` atomically by :func:`dump_json` of ``value``."""
         return self.write_text(name, dump_json(value))
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Write the resolved config and the words of the command line that made it, where Hydra's tools look."""
+        self.write_yaml(".hydra/config.yaml", dict(config))
+        self.write_yaml(".hydra/overrides.yaml", list(self._run["overrides"]))
+
+    def write_yaml(self, name: str, value: Any) -> Path:
+        """Replace the file ``name`` atomically by plain containers as YAML."""
+        from omegaconf import OmegaConf
+
+        return self.write_text(name, OmegaConf.to_yaml(OmegaConf.create(value)))
 
     def write_text(self, name: str, text: str) -> Path:
         """Replace the file ``name`` atomically by ``text`` (UTF-8)."""

@@ -106,7 +106,7 @@ def import_run(
     with folder.writing(info, fresh=True) as writer:
         # Which questions, and nothing else: policy and decoding were somebody else's.
         chosen = ("benchmark",) if config["limit"] is None else ("benchmark", "limit", "seed")
-        writer.write_text(".hydra/config.yaml", _yaml({key: config[key] for key in chosen}))
+        writer.write_yaml(".hydra/config.yaml", {key: config[key] for key in chosen})
         writer.append("predictions", predictions)
         writer.write_json("questions.json", questions)
         writer.write_json("imported.json", _account(sources, form, digests, matched))
@@ -180,9 +180,3 @@ def _account(
             for row in found.refused
         ],
     }
-
-
-def _yaml(config: Mapping[str, Any]) -> str:
-    import yaml
-
-    return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)

@@ -11,7 +11,7 @@ from trustvid.benchmarks.digest import questions_digest
 from trustvid.benchmarks.sample import Sample
 from trustvid.benchmarks.splits import choose
 from trustvid.captioning.records import Lines
-from trustvid.config.checking import build
+from trustvid.config.checking import build_stored
 from trustvid.errors import DataError
 from trustvid.evaluation.grid import MACRO, MICRO
 from trustvid.evaluation.jsonfiles import read_json
@@ -19,7 +19,6 @@ from trustvid.evaluation.records import Prediction
 from trustvid.evaluation.store import RunFolder
 from trustvid.interop.parts import Estimate, Item, Part, Run, Turn, plain_details, without_folders
 
-TARGETS = "trustvid.benchmarks."
 """Only classes below this are built from a run's stored config: the folder may come from somebody else."""
 
 _IN_ITEM = ("sample_id", "cluster", "task", "truth", "answer", "score", "reason")
@@ -67,16 +66,10 @@ def questions_of(folder: RunFolder) -> dict[str, Sample]:
     Raises:
         DataError: the run keeps no config, its benchmark cannot be read, or has other questions now.
     """
-    import yaml
-
-    path = folder.path / ".hydra" / "config.yaml"
-    if not path.is_file():
-        raise DataError(f"{path}: is missing, so nothing tells which questions were asked; export without their texts")
-    config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    node = config["benchmark"]
-    if not str(node.get("_target_")).startswith(TARGETS):
-        raise DataError(f"{path}: benchmark._target_ is {node.get('_target_')!r}; expected one below {TARGETS}")
-    benchmark = build(node)
+    config = folder.config()
+    if config is None:
+        raise DataError(f"{folder.path}: nothing tells which questions were asked; export without their texts")
+    benchmark = build_stored(config["benchmark"], folder.path, "trustvid.benchmarks.")
     samples = choose(benchmark.samples()[0], config.get("limit"), config.get("seed", 0))
     stored, now = folder.existing_run()["datasets"].get(benchmark.name), questions_digest(samples)
     if stored != now:

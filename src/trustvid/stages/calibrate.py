@@ -49,8 +49,6 @@ def run(config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder, info: 
         DataError: the benchmark or the calibration cannot be read.
         TrustvidError: not one video gave cases.
     """
-    from omegaconf import OmegaConf
-
     from trustvid.benchmarks.splits import choose
 
     found = list(faults(config))
@@ -67,8 +65,7 @@ def run(config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder, info: 
     digest = hashlib.sha256(names.encode()).hexdigest()
     info = replace(info, datasets={benchmark.name: digest}, seeds={"seed": typed.seed})
     with folder.writing(info, fresh=typed.fresh) as writer:
-        writer.write_text(".hydra/config.yaml", OmegaConf.to_yaml(OmegaConf.create(config)))
-        writer.write_text(".hydra/overrides.yaml", OmegaConf.to_yaml(OmegaConf.create(list(info.overrides))))
+        writer.write_config(config)
         _collect(config, typed, folder, writer, {video: questions[video] for video in videos})
         records = _sorted(folder.load("cases").records)
         if not records:

@@ -39,7 +39,7 @@ def collect_responses(config: dict[str, Any], typed: EvaluateConfig, folder: Run
     imported = _imported(files, [task.instruction for task in found], {task.id for task in tasks})
     info = replace(info, datasets=_digests(benchmark, tasks, files), seeds={"seed": typed.seed}, decode=_decode(config))
     with folder.writing(info, fresh=typed.fresh) as writer:
-        _write_config(writer, config, info)
+        writer.write_config(config)
         writer.write_json("about.json", _about(config, benchmark, tasks, files))
         writer.write_json("statistics.json", _statistics(config, benchmark, tasks))
         known = task_lines(folder.path)
@@ -64,7 +64,7 @@ def count_benchmark(config: dict[str, Any], typed: EvaluateConfig, folder: RunFo
     files = _response_files(typed.responses, benchmark)
     info = replace(info, datasets=_digests(benchmark, tasks, files), seeds={"seed": typed.seed}, decode=_decode(config))
     with folder.writing(info, fresh=typed.fresh) as writer:
-        _write_config(writer, config, info)
+        writer.write_config(config)
         writer.write_json("about.json", _about(config, benchmark, tasks, files))
         writer.write_json("statistics.json", _statistics(config, benchmark, tasks))
 
@@ -270,13 +270,6 @@ def checklist_faults(tasks: Sequence[CaptionTask]) -> list[str]:
         if task.checklist is not None
         for fault in validate_checklist(task.checklist, task.id, task.instruction.text)
     ]
-
-
-def _write_config(writer: RunWriter, config: Mapping[str, Any], info: RunInfo) -> None:
-    from omegaconf import OmegaConf
-
-    writer.write_text(".hydra/config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))))
-    writer.write_text(".hydra/overrides.yaml", OmegaConf.to_yaml(OmegaConf.create(list(info.overrides))))
 
 
 def tell(what: str, problems: Sequence[Any]) -> None:

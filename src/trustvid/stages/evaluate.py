@@ -151,8 +151,7 @@ def _work(folder: RunFolder, info: RunInfo, typed: EvaluateConfig, config: dict[
         decode={"reader": config["reader"].get("kind"), "frames": typed.frames},
     )
     with folder.writing(info, fresh=typed.fresh) as writer:
-        writer.write_text(".hydra/config.yaml", _yaml(config))
-        writer.write_text(".hydra/overrides.yaml", _yaml(list(info.overrides)))
+        writer.write_config(config)
         if typed.mode == "precompute":
             _run_pool(typed, config, samples, set(), {}, "precompute", writer)
         else:
@@ -309,9 +308,3 @@ def _parts(config: Mapping[str, Any]) -> dict[str, str]:
 
         digests[f"reliability {Path(folder).name}"] = weights_digest(folder)
     return digests
-
-
-def _yaml(value: Any) -> str:
-    from omegaconf import OmegaConf
-
-    return OmegaConf.to_yaml(OmegaConf.create(value))

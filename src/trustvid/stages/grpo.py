@@ -15,7 +15,7 @@ from trustvid.config.checking import build, target_attribute
 from trustvid.config.schema import DEFAULT_BASELINE
 from trustvid.errors import DataError
 from trustvid.evaluation.scored import QUESTIONS, score_run
-from trustvid.evaluation.store import RunFolder, RunWriter
+from trustvid.evaluation.store import TEST_CONFIG, RunFolder, RunWriter
 from trustvid.grpo.settings import group_faults
 from trustvid.stages.common import NOT_OF_TRAINING, opened, plain_config
 
@@ -180,6 +180,7 @@ def assemble(
         if typed.test is not None:
             asked = held_out(config, {next(iter(typed.methods)): pipeline}, RunFolder(writer.path).done_keys())
             writer.write_json(QUESTIONS, asked.about(policy.name))
+            writer.write_yaml(TEST_CONFIG, asked.config)
 
             def keep(group: list[dict[str, Any]]) -> None:
                 writer.append("predictions", group)

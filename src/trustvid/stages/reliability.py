@@ -123,8 +123,6 @@ def run(cfg: DictConfig) -> Path:
         DataError: the benchmark cannot be read.
         TrustvidError: no video gave a case.
     """
-    from omegaconf import OmegaConf
-
     from trustvid.stages import reliability_data
 
     config = plain_config(cfg)
@@ -134,8 +132,7 @@ def run(cfg: DictConfig) -> Path:
     datasets = {"videos": hashlib.sha256(names.encode()).hexdigest()}
     info = replace(info, datasets=datasets, seeds={"seed": typed.seed})
     with folder.writing(info, fresh=typed.fresh) as writer:
-        writer.write_text(".hydra/config.yaml", OmegaConf.to_yaml(OmegaConf.create(config)))
-        writer.write_text(".hydra/overrides.yaml", OmegaConf.to_yaml(OmegaConf.create(list(info.overrides))))
+        writer.write_config(config)
         workers = os.cpu_count() or 1 if typed.workers is None else typed.workers
         tools = [name for name, node in config["tools"].items() if node]
         tables = {}

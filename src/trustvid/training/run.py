@@ -67,7 +67,7 @@ def fit(assemble: Assemble, config: Mapping[str, Any], folder: RunFolder, info: 
         if fresh:
             for name in FOLDERS:
                 shutil.rmtree(folder.path / name, ignore_errors=True)
-        _write_config(writer, config, info)
+        writer.write_config(config)
         module = assemble(writer)
         began = time.monotonic()
         metrics = _train(module, settings, config, folder, writer)
@@ -187,13 +187,6 @@ def _quiet() -> None:
     warnings.filterwarnings("ignore", message=r"You're resuming from a checkpoint that ended before the epoch ended")
     warnings.filterwarnings("ignore", message=r"Total length of `list` across ranks is zero")
     warnings.filterwarnings("ignore", message=r"The '?(train|val)_dataloader'? does not have many workers")
-
-
-def _write_config(writer: RunWriter, config: Mapping[str, Any], info: RunInfo) -> None:
-    from omegaconf import OmegaConf
-
-    writer.write_text(".hydra/config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))))
-    writer.write_text(".hydra/overrides.yaml", OmegaConf.to_yaml(OmegaConf.create(list(info.overrides))))
 
 
 # -- the result --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trustvid.benchmarks.sample import Sample
-from trustvid.config.checking import build
+from trustvid.config.checking import build_stored
 from trustvid.errors import TrustvidError
 from trustvid.evaluation.runner import under
 from trustvid.video.sampling import uniform_indices
@@ -100,20 +100,22 @@ class Viewer:
 
     Args:
         config: of the run.
+        folder: the run's, for messages.
 
     Raises:
+        DataError: the config names components that are not trustvid's.
         TrustvidError: weights of a learned estimator of reliability cannot be loaded.
     """
 
-    def __init__(self, config: Mapping[str, Any]):
+    def __init__(self, config: Mapping[str, Any], folder: Path):
         from trustvid.tools.assess_quality import AssessQuality, stored_measurer
         from trustvid.tools.cache import ToolCache
         from trustvid.tools.executor import Executor
 
         self.config = config
-        self._reader = build(config["reader"])
-        self._corruptions = {name: build(node) for name, node in config["corruption"].items()}
-        self._estimators = {name: build(node["reliability"]) for name, node in config["methods"].items()}
+        self._reader = build_stored(config["reader"], folder)
+        self._corruptions = {name: build_stored(node, folder) for name, node in config["corruption"].items()}
+        self._estimators = {name: build_stored(node["reliability"], folder) for name, node in config["methods"].items()}
         for estimator in self._estimators.values():
             if hasattr(estimator, "load"):
                 estimator.load()

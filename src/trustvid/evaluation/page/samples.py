@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trustvid.benchmarks.sample import LETTERS, Sample
-from trustvid.config.checking import build
+from trustvid.config.checking import build_stored
 from trustvid.errors import TrustvidError
 from trustvid.evaluation.page.frames import Budget, Gallery, Viewer
 from trustvid.evaluation.plots.inputs import RunData
@@ -70,7 +70,7 @@ def question_samples(run: RunData, most: int, gallery: Gallery) -> tuple[list[di
 def _samples(run: RunData, notes: list[str]) -> dict[str, Sample]:
     """The benchmark's questions by id; none, with a note, where the benchmark cannot be read here."""
     try:
-        found, _ = build(run.config["benchmark"]).samples()
+        found, _ = build_stored(run.config["benchmark"], run.folder).samples()
     except (TrustvidError, OSError) as error:
         notes.append(f"The benchmark cannot be read here, so questions and frames are not shown: {error}")
         return {}
@@ -79,7 +79,7 @@ def _samples(run: RunData, notes: list[str]) -> dict[str, Sample]:
 
 def _viewer(run: RunData, notes: list[str]) -> Viewer | None:
     try:
-        return Viewer(run.config)
+        return Viewer(run.config, run.folder)
     except TrustvidError as error:
         notes.append(f"Frames and reliability cannot be shown: {error}")
         return None

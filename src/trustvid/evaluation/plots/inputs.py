@@ -69,15 +69,15 @@ class RunData:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The config that made the run, interpolations resolved."""
-        import yaml
+        """The config that the answers were made under, interpolations resolved.
 
-        path = self.folder / ".hydra" / "config.yaml"
-        try:
-            found = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError) as error:
-            raise DataError(f"{path}: {error}; expected the config that the run wrote") from error
-        return dict(found)
+        Raises:
+            DataError: there is none.
+        """
+        found = RunFolder(self.folder).config()
+        if found is None:
+            raise DataError(f"{self.folder}: keeps no config, so nothing tells how its answers were made")
+        return found
 
     @property
     def training_csv(self) -> Path:
