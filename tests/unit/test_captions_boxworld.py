@@ -21,6 +21,7 @@ from trustvid.captioning.rules import check
 from trustvid.captioning.scoring import score
 from trustvid.captioning.taxonomy import CONSTRAINT_TYPES
 from trustvid.captioning.validation import validate_checklist
+from trustvid.errors import ConfigError
 from trustvid.judge.base import JudgeTask
 from trustvid.judge.rules_only import RulesOnlyJudge
 
@@ -156,3 +157,19 @@ def test_the_files_are_read_by_the_official_loader_and_made_once(tmp_path):
     truth = json.loads((folder / "truth" / "right_check_result.json").read_text(encoding="utf-8"))
     assert all(item["result"] for rows in truth.values() for row in rows for item in items_of(row["check_result"]))
     assert not [path for path in (folder / "annotation").iterdir() if "truth" in path.name]
+    _further_rounds_leave_the_first_as_it_is(tmp_path, tasks)
+
+
+def _further_rounds_leave_the_first_as_it_is(root: Path, first: list) -> None:
+    from trustvid.benchmarks.boxworld_captions.benchmark import BoxWorldCaptions
+
+    three = BoxWorldCaptions(root, n_videos=1, rounds=3, workers=0)
+    tasks, problems = three.tasks()
+    assert [task.instruction for task in tasks[:4]] == [task.instruction for task in first] and not problems
+    assert len({task.instruction.text for task in tasks}) == 12 == len({task.id for task in tasks})
+    rows = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in three.known_responses().iterdir()}
+    assert len(rows["right_response.json"]["clip_001"]) == 12 and len(rows["planted_1_response.json"]["clip_001"]) == 4
+    truth = json.loads((three.folder / "truth" / "right_check_result.json").read_text(encoding="utf-8"))
+    assert all(item["result"] for row in truth["clip_001"] for item in items_of(row["check_result"]))
+    with pytest.raises(ConfigError, match="rounds=0 gives no instruction"):
+        BoxWorldCaptions(root, rounds=0)

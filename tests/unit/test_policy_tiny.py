@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from tests.unit.fakes import ArraySource
 from trustvid.errors import ConfigError
 from trustvid.policy.base import Message, PolicyRequest
-from trustvid.policy.tiny import TINY_FAMILIES, TinyPolicy
+from trustvid.policy.tiny import TINY_FAMILIES, Size, TinyPolicy
 
 
 @pytest.fixture(scope="module")
@@ -144,14 +146,42 @@ def test_another_size_has_its_words_as_tokens_and_a_folder_of_its_own(cache, cli
     assert len(folders) == 4
 
 
+def test_pieces_are_one_token_whatever_stands_beside_them(cache):
+    plain, pieces = Size(96, 2, 4, 2), ("MARKET", "colour", "**", "红")
+    known, spelled = (_tokens(cache, Size(96, 2, 4, 2, pieces=some)) for some in (pieces, ()))
+    text = "| colour | **MARKET** |\n\"MARKET\": 'colour'ed 写着MARKET的东西是红色的。SUPERMARKETS"
+    for piece in pieces:
+        whole = known(piece, add_special_tokens=False)["input_ids"]
+        assert len(whole) == 1 and known(text)["input_ids"].count(whole[0]) == text.count(piece), piece
+    assert known.decode(known(text)["input_ids"], skip_special_tokens=True) == text
+    assert len(known(text)["input_ids"]) < len(spelled(text)["input_ids"])
+    assert Size(96, 2, 4, 2, pieces=pieces).tag != plain.tag
+
+
+def _tokens(cache: Path, size: Size) -> Any:
+    return TinyPolicy("qwen2_5_vl", str(cache), **asdict(size)).loaded.processor.tokenizer
+
+
+def test_a_size_without_pieces_keeps_the_folder_of_before_there_were_any():
+    assert Size().tag == ""
+    assert Size(96, 3, 4, 2, ("read_text", "blur")).tag == "-" + _digest(
+        {"hidden_size": 96, "layers": 3, "heads": 4, "kv_heads": 2, "words": ["read_text", "blur"]}
+    )
+
+
+def _digest(settings: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:8]
+
+
 def test_sizes_that_cannot_be_are_refused_all_at_once():
     with pytest.raises(ConfigError) as caught:
-        TinyPolicy("llama", "none", hidden_size=100, heads=6, kv_heads=4, words=["two words"])
+        TinyPolicy("llama", "none", hidden_size=100, heads=6, kv_heads=4, words=["two words"], pieces=[" car"])
     said = "; ".join(caught.value.faults)
     for part in (
         "hidden_size=100 over heads=6",
         "heads=6 are no multiple of kv_heads=4",
         "'two words'",
+        "pieces holds ' car'",
         "family='llama'",
     ):
         assert part in said

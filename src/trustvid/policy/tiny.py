@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from trustvid.errors import ConfigError
 from trustvid.policy.vlm import VisionLanguagePolicy
@@ -31,6 +31,8 @@ class Size:
         layers: of the language model.
         heads, kv_heads: of its attention.
         words: each becomes one token with the blank before it, and counts to the texts that the tokenizer learns from.
+        pieces: each becomes one token wherever it stands, whatever is beside it: what a model this small is to copy
+            looks the same after a blank, a quotation mark or an asterisk.
     """
 
     hidden_size: int = 192
@@ -38,13 +40,19 @@ class Size:
     heads: int = 6
     kv_heads: int = 3
     words: tuple[str, ...] = ()
+    pieces: tuple[str, ...] = ()
+
+    def described(self) -> dict[str, Any]:
+        """Its settings; without ``pieces`` where there are none, so that folders of older builds keep their names."""
+        settings = asdict(self)
+        return settings if self.pieces else {key: value for key, value in settings.items() if key != "pieces"}
 
     @property
     def tag(self) -> str:
         """What tells the folders of sizes apart; empty for the usual one."""
         if self == Size():
             return ""
-        return "-" + hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:8]
+        return "-" + hashlib.sha256(json.dumps(self.described()).encode()).hexdigest()[:8]
 
     def faults(self) -> Iterator[str]:
         """What is wrong with it."""
@@ -63,6 +71,9 @@ class Size:
         for word in self.words:
             if not word or word != word.strip() or len(word.split()) != 1:
                 yield f"words holds {word!r}; expected single words"
+        for piece in self.pieces:
+            if not piece or piece != piece.strip():
+                yield f"pieces holds {piece!r}; expected text without blanks around it"
 
 
 class TinyPolicy(VisionLanguagePolicy):
@@ -75,7 +86,7 @@ class TinyPolicy(VisionLanguagePolicy):
         family: "qwen2_5_vl" or "qwen3_vl".
         cache: folder for built models.
         weights_seed: seed of the random weights.
-        hidden_size, layers, heads, kv_heads, words: see :class:`Size`.
+        hidden_size, layers, heads, kv_heads, words, pieces: see :class:`Size`.
         dtype, device, attn_implementation, max_new_tokens, do_sample, temperature, top_p, repetition_penalty, seed,
         frames_as, batch_size, init_from, name: see :class:`~trustvid.policy.vlm.VisionLanguagePolicy`.
 
@@ -93,6 +104,7 @@ class TinyPolicy(VisionLanguagePolicy):
         heads: int = Size.heads,
         kv_heads: int = Size.kv_heads,
         words: Sequence[str] = (),
+        pieces: Sequence[str] = (),
         dtype: str = "float32",
         device: str = "cpu",
         attn_implementation: str | None = None,
@@ -107,7 +119,7 @@ class TinyPolicy(VisionLanguagePolicy):
         init_from: str | None = None,
         name: str | None = None,
     ):
-        size = Size(hidden_size, layers, heads, kv_heads, tuple(words))
+        size = Size(hidden_size, layers, heads, kv_heads, tuple(words), tuple(pieces))
         faults = [*size.faults()]
         if family not in TINY_FAMILIES:
             faults.append(f"family={family!r} is unknown; known: {', '.join(TINY_FAMILIES)}")

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,7 @@ def ensure_model(folder: Path, family: str, seed: int, size: Size = _USUAL) -> P
         size: of the model.
     """
     described = {"recipe": RECIPE, "family": family, "seed": seed, "texts": _digest(training_texts())}
-    manifest = json.dumps(described | ({} if size == _USUAL else {"size": asdict(size)}))
+    manifest = json.dumps(described | ({} if size == _USUAL else {"size": size.described()}))
     if _manifest_of(folder) == manifest:
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +89,7 @@ def ensure_model(folder: Path, family: str, seed: int, size: Size = _USUAL) -> P
 
 def build_model(folder: Path, family: str, seed: int, size: Size = _USUAL) -> None:
     """Write a model of ``family`` with weights of ``seed`` into a new folder, in the transformers format."""
-    tokenizer = _tokenizer(size.words)
+    tokenizer = _tokenizer(size.words, size.pieces)
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in (_END, _TURN_END, *_VISION)}
     processor = _processor(family, tokenizer)
     config = _config(family, len(tokenizer), ids, size)
@@ -105,8 +104,9 @@ def build_model(folder: Path, family: str, seed: int, size: Size = _USUAL) -> No
     processor.save_pretrained(folder)
 
 
-def _tokenizer(words: Sequence[str] = ()) -> Qwen2Tokenizer:
-    """Byte-level BPE as Qwen's, learnt from the shipped texts; ``words`` are one token each behind a blank."""
+def _tokenizer(words: Sequence[str] = (), pieces: Sequence[str] = ()) -> Qwen2Tokenizer:
+    """Byte-level BPE as Qwen's, learnt from the shipped texts; ``words`` are one token each behind a blank, ``pieces``
+    wherever they stand."""
     texts = [*training_texts(), *map(spoken, words)]
     tokenizer = Qwen2Tokenizer().train_new_from_iterator(texts, vocab_size=_VOCABULARY, show_progress=False)
     tokenizer.add_tokens([AddedToken(token, special=True) for token in (_TURN, _TURN_END, *_VISION)])
@@ -114,6 +114,7 @@ def _tokenizer(words: Sequence[str] = ()) -> Qwen2Tokenizer:
     whole = [f" {word}" for word in words]
     split = [word for word in whole if len(tokenizer(word, add_special_tokens=False)["input_ids"]) > 1]
     tokenizer.add_tokens([AddedToken(word, special=False, normalized=False) for word in split])
+    tokenizer.add_tokens([AddedToken(piece, special=False, normalized=False) for piece in pieces])
     tokenizer.chat_template = _TEMPLATE
     return tokenizer
 

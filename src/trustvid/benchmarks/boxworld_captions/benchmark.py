@@ -12,13 +12,15 @@ from trustvid.errors import ConfigError
 
 
 class BoxWorldCaptions(IFVidCap):
-    """Four instructions a clip over all 27 constraint types, with checklists from the truth of the scene.
+    """Four instructions a clip (and round) over all 27 constraint types, with checklists from the truth of the scene.
 
     Args:
         root: cache folder; the files of this set are made below it when they are missing.
         split: "train", "dev", "val" or "test": disjoint seeds.
         n_videos: clips; with a dozen or more every constraint type occurs.
         offset: which of the split's disjoint series of clips, from 0.
+        rounds: of four instructions about each clip; the first round is the same however many follow. More than one is
+            for training: words cost nothing beside a clip.
         fields: application fields to keep; None keeps all four.
         workers: processes that render; None takes one for each core.
         name: name in tables and records.
@@ -34,6 +36,7 @@ class BoxWorldCaptions(IFVidCap):
         split: str = "val",
         n_videos: int = 12,
         offset: int = 0,
+        rounds: int = 1,
         fields: Sequence[str] | None = None,
         workers: int | None = None,
         name: str = "boxworld_captions",
@@ -45,18 +48,23 @@ class BoxWorldCaptions(IFVidCap):
             faults.append(f"benchmark.n_videos={n_videos} gives no clip; expected 1 or more")
         if offset < 0:
             faults.append(f"benchmark.offset={offset} is negative; offsets count from 0")
+        if rounds < 1:
+            faults.append(f"benchmark.rounds={rounds} gives no instruction; expected 1 or more")
         if faults:
             raise ConfigError(faults)
         super().__init__(root, fields=fields, name=name)
-        self._split, self._n_videos, self._offset, self._workers = split, n_videos, offset, workers
+        self._split, self._n_videos, self._offset, self._rounds = split, n_videos, offset, rounds
+        self._workers = workers
 
     @cached_property
     def folder(self) -> Path:
         """The set's folder; makes it if it is missing."""
         from trustvid.benchmarks.boxworld_captions.files import ensure_boxworld_captions
 
-        return ensure_boxworld_captions(self.root, self._split, self._n_videos, self._offset, workers=self._workers)
+        return ensure_boxworld_captions(
+            self.root, self._split, self._n_videos, self._offset, self._rounds, workers=self._workers
+        )
 
     def known_responses(self) -> Path:
-        """Right responses and ones with a planted violation."""
+        """Right responses, and ones with a planted violation to the instructions of the first round."""
         return self.folder / "response"

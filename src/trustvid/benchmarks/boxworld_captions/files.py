@@ -1,9 +1,9 @@
 """Writes BoxWorld captions to disk in the official form, once and whole.
 
-``<root>/captions-<split>-<videos>-<offset>-v<version>/`` holds ``annotation/`` (prompt.json, checklist.json,
-video_meta_info.json), ``videos/clip/NNN.mp4`` (the clips of the BoxWorld set of the same split), ``response/`` with
-responses of known truth, and ``truth/`` with their true results in the form of result files. A captioner is given
-videos and instructions only.
+``<root>/captions-<split>-<videos>-<offset>-v<version>/`` (with several rounds, ``…-x<rounds>``) holds ``annotation/``
+(prompt.json, checklist.json, video_meta_info.json), ``videos/clip/NNN.mp4`` (the clips of the BoxWorld set of the same
+split), ``response/`` with responses of known truth, and ``truth/`` with their true results in the form of result files.
+A captioner is given videos and instructions only.
 """
 
 from __future__ import annotations
@@ -43,7 +43,14 @@ PLANTED_SETS = 6
 
 
 def ensure_boxworld_captions(
-    root: Path, split: Split, n_videos: int, offset: int = 0, *, workers: int | None = None, progress: bool = True
+    root: Path,
+    split: Split,
+    n_videos: int,
+    offset: int = 0,
+    rounds: int = 1,
+    *,
+    workers: int | None = None,
+    progress: bool = True,
 ) -> Path:
     """The folder of a set, made at first use.
 
@@ -54,6 +61,7 @@ def ensure_boxworld_captions(
         root: cache folder that holds all sets.
         split, n_videos, offset: as of :func:`~trustvid.benchmarks.boxworld.files.ensure_boxworld`; four instructions
             a clip. From a dozen clips on, a set has all 27 constraint types.
+        rounds: of four instructions about each clip. Those after the first come with right responses alone.
         workers: processes that render; None takes one for each core.
         progress: show progress on standard error.
 
@@ -61,10 +69,12 @@ def ensure_boxworld_captions(
         DataError: as of ``ensure_boxworld``, or a folder of that name is something else.
     """
     folder = Path(root) / f"captions-{split}-{n_videos}-{offset}-v{VERSION}.{CAPTIONS_VERSION}"
+    if rounds > 1:
+        folder = folder.with_name(f"{folder.name}-x{rounds}")
 
     def make(part: Path) -> None:
         videos = ensure_boxworld(root, split, n_videos, offset, workers=workers, progress=progress)
-        _make(part, videos, split, n_videos, offset, progress)
+        _make(part, videos, split, n_videos, offset, rounds, progress)
 
     return ensure_folder(folder, _is_complete, make)
 
@@ -77,7 +87,7 @@ def _is_complete(folder: Path) -> bool:
     return True
 
 
-def _make(part: Path, videos: Path, split: Split, n_videos: int, offset: int, progress: bool) -> None:
+def _make(part: Path, videos: Path, split: Split, n_videos: int, offset: int, rounds: int, progress: bool) -> None:
     for name in ("annotation", "videos/clip", "response", "truth"):
         (part / name).mkdir(parents=True)
     clips, facts = [], []
@@ -87,23 +97,24 @@ def _make(part: Path, videos: Path, split: Split, n_videos: int, offset: int, pr
             clips.append(clip)
             facts.append(facts_of(clip.scene))
             bar.advance()
+    seed = ("captions", VERSION, CAPTIONS_VERSION, split, offset)
     try:
-        plans = plans_of(facts, ("captions", VERSION, CAPTIONS_VERSION, split, offset))
+        in_rounds = [plans_of(facts, (*seed, *([number] if number else []))) for number in range(rounds)]
     except ValueError as error:
         raise DataError(f"BoxWorld captions {split}-{n_videos}-{offset}: {error}") from error
     meta = {_video(number): _place_video(part, videos, clip, number) for number, clip in enumerate(clips)}
     (part / "annotation" / VIDEOS).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
-    tasks = list(_tasks(plans))
+    tasks = list(_tasks([[plan for plans in of_clip for plan in plans] for of_clip in zip(*in_rounds, strict=True)]))
     write_entries(part / "annotation" / PROMPTS, ((one.key.video, prompt_entry(one)) for one, _ in tasks))
     write_entries(
         part / "annotation" / CHECKLISTS,
         ((one.key.video, entry_of(one, "checklist", plan.checklist())) for one, plan in tasks),
     )
-    responses = {RIGHT: [plan.right() for _, plan in tasks]}
-    planted = [planted_responses(plan, PLANTED_SETS, start) for start, (_, plan) in enumerate(tasks)]
-    responses |= {PLANTED.format(k + 1): [found[k] for found in planted] for k in range(PLANTED_SETS)}
-    for name, composed in responses.items():
-        _write_responses(part, name, tasks, composed)
+    _write_responses(part, RIGHT, tasks, [plan.right() for _, plan in tasks])
+    first = list(_tasks(in_rounds[0]))
+    planted = [planted_responses(plan, PLANTED_SETS, start) for start, (_, plan) in enumerate(first)]
+    for k in range(PLANTED_SETS):
+        _write_responses(part, PLANTED.format(k + 1), first, [found[k] for found in planted])
     record = {"generator": "trustvid BoxWorld captions", "version": f"{VERSION}.{CAPTIONS_VERSION}", "split": split}
     record |= {"offset": offset, "videos": n_videos, "instructions": len(tasks)}
     (part / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
