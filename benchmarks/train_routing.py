@@ -7,8 +7,8 @@ Every policy meets the same questions in the same conditions: each once clean, a
 of the training's kind, drawn by the question's name. With the first SFT policy the routing turn is also replaced, all
 else left as it is: by a random candidate, Table 18, the best fixed tool of each type (chosen on train by
 ``routing_headroom.py``), and the best tool by type and disturbance (chosen there too). Differences are paired, their
-intervals 95 %, by a bootstrap over videos. ECE is of the pooled support of the chosen option; corr is that of the mean
-confidence of the calls with being right.
+intervals 95 %, by a bootstrap over videos; that of the mean over seeds is over videos too, not over seeds. ECE is of
+the pooled support of the chosen option; corr is that of the mean confidence of the calls with being right.
 """
 
 from __future__ import annotations
@@ -85,8 +85,10 @@ def rules() -> dict[str, Rule]:
     }
 
 
-def held_out(split: str, videos: int, passes: int, overrides: Sequence[str]) -> tuple[list[Opened], dict[str, Any]]:
-    """What opens each episode, clean ones first, and the config that they are of."""
+def held_out(
+    split: str, videos: int, passes: int, overrides: Sequence[str]
+) -> tuple[list[Opened], dict[str, Any], float]:
+    """What opens each episode, clean ones first; the config that they are of; and how often a guess is right."""
     from omegaconf import OmegaConf
 
     from trustvid.agent.assembly import build_pipelines
@@ -105,7 +107,7 @@ def held_out(split: str, videos: int, passes: int, overrides: Sequence[str]) -> 
     clean = [partial(environment.under, sample, None) for sample in samples]
     numbers = range(len(samples))
     corrupted = [partial(environment.episode, number, epoch) for number in numbers for epoch in range(passes)]
-    return clean + corrupted, config
+    return clean + corrupted, config, float(np.mean([1 / len(sample.options) for sample in samples]))
 
 
 def answered(policy: Policy, episodes: Sequence[Opened]) -> list[dict[str, Any]]:
@@ -167,6 +169,13 @@ def difference(name: str, a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[st
     return f"{name:<44}{100 * found.diff.mean:+6.1f}  [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
+def seeds_together(runs: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """The answers of several seeds to the same episodes as those of one policy: how often each was right."""
+    return [
+        {**same[0], "correct": float(np.mean([row["correct"] for row in same]))} for same in zip(*runs, strict=True)
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sft", nargs="+", required=True, help="folders of SFT policies, one for each seed")
@@ -185,7 +194,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    episodes, config = held_out(arguments.split, arguments.videos, arguments.passes, arguments.set)
+    episodes, config, chance = held_out(arguments.split, arguments.videos, arguments.passes, arguments.set)
 
     def policy(folder: str) -> Any:
         return build({**config["policy"], "init_from": folder, "batch_size": AT_ONCE, "max_new_tokens": 64})
@@ -200,7 +209,8 @@ def main() -> None:
         lines = [json.dumps({"policy": name, **row}) for name, rows in runs.items() for row in rows]
         arguments.rows.write_text("\n".join(lines) + "\n", encoding="utf-8")
     n_clean = sum(row["clean"] for row in runs["sft 0"])
-    print(f"{arguments.split}: {n_clean} questions clean, {len(episodes) - n_clean} answers corrupted")
+    counts = f"{n_clean} questions clean, {len(episodes) - n_clean} answers corrupted"
+    print(f"{arguments.split}: {counts}; a guess is right {chance:.3f}")
     print(f"{'policy':<22}{'clean':>7}{'corrupted':>11}{'form':>8}{'ECE':>7}{'corr':>7}  share of the calls")
     print(*(told(name, rows) for name, rows in runs.items()), sep="\n")
     print(f"\n{'difference, corrupted, points':<44}{'mean':>6}  95 %")
@@ -208,6 +218,18 @@ def main() -> None:
         print(difference(f"grpo {seed} - sft {seed}", runs[f"grpo {seed}"], runs[f"sft {seed}"]))
         for name in rules():
             print(difference(f"grpo {seed} - {name}", runs[f"grpo {seed}"], runs[f"sft 0, {name}"]))
+    if len(arguments.grpo) > 1:
+        after, before = (
+            seeds_together([runs[f"{stage} {seed}"] for seed in range(len(arguments.grpo))])
+            for stage in ("grpo", "sft")
+        )
+        print(difference("grpo - sft, mean of the seeds", after, before))
+        print(difference("grpo - sft, mean of the seeds, clean", after, before, clean=True))
+        for name in rules():
+            print(difference(f"grpo - {name}, mean of the seeds", after, runs[f"sft 0, {name}"]))
+    for name in rules():
+        if name != "random":
+            print(difference(f"{name} - random", runs[f"sft 0, {name}"], runs["sft 0, random"]))
     for name in named:
         print(difference(f"{name} - sft 0", runs[name], runs["sft 0"]))
         if arguments.grpo:

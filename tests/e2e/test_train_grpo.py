@@ -11,8 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from tests.e2e.conftest import ROOT, User
+from trustvid.config.checking import build
+from trustvid.config.compose import compose_config
 
 torch = pytest.importorskip("torch")
 
@@ -85,8 +88,9 @@ def test_only_sampling_leaves_the_weights_and_feeds_rejection_sampling(trainee):
     from safetensors.torch import load_file
 
     folder = run_of(trainee, "sampled")
-    built = next((Path(trainee.environment["TRUSTVID_CACHE"]) / "models").glob("tiny_qwen2_5_vl-v1-*"))
-    start, end = load_file(built / "model.safetensors"), weights(folder)
+    config = compose_config(["policy=tiny_orchestrator", f"paths.cache={trainee.environment['TRUSTVID_CACHE']}"])
+    built = build(OmegaConf.to_container(config, resolve=True)["policy"]).weights.model
+    start, end = load_file(Path(built) / "model.safetensors"), weights(folder)
     assert all(torch.equal(start[name], end[name]) for name in end)
     refused = train(
         trainee, *GRPO, "benchmark.split=test", "methods=[trained,direct]", "num_generations=1", check=False

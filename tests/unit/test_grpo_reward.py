@@ -114,6 +114,7 @@ def test_a_numeric_answer_counts_by_its_score():
 def test_the_variants_weigh_as_published():
     terms = {"acc": 1.0, "subq": 1.2, "cc": 0.5, "fmt": 1.0}
     expected = {"paper": 1 + 2.7 / 3, "june_weights": 1 + 0.3 * 2.7, "may_draft": 1.49, "accuracy_only": 1.0}
+    expected |= {"without_subq": 1 + 1.5 / 3, "without_cc": 1 + 2.2 / 3, "without_fmt": 1 + 1.7 / 3}
     assert {name: variant(name).total(terms) for name in expected} == pytest.approx(expected)
     assert {path.stem for path in (ROOT / "conf" / "reward").glob("*.yaml")} == set(expected)
     assert variant("may_draft").terms(inputs())["subq"] == variant("paper").terms(inputs())["subq"] / 2

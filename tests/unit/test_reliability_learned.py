@@ -323,7 +323,9 @@ def test_configs_that_cannot_run_are_refused_with_all_their_faults(tmp_path, wor
     with pytest.raises(ConfigError) as refused:
         run(config_of(tmp_path, *words))
     assert said in str(refused.value)
-    assert not (tmp_path / "outputs").exists()
+    (folder,) = (tmp_path / "outputs" / "reliability").iterdir()  # says why, and nothing was collected
+    assert said in json.loads((folder / "run.json").read_text())["error"]
+    assert not list(folder.glob("cases_*"))
 
 
 def test_the_defaults_of_the_stage_are_valid():

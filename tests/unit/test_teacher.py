@@ -1,4 +1,4 @@
-"""The teacher of small models: right plans, tools by chance, the best-supported answer; and how long its turns are."""
+"""The teacher of small models: right plans, tools by chance or by blind habits, the best-supported answer; short turns."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from trustvid.agent.rendering import (
     support_block,
 )
 from trustvid.agent.replies import read_answer, read_decomposition, read_routing
-from trustvid.agent.routing import CANDIDATES, ByPolicy
+from trustvid.agent.routing import CANDIDATES, TABLE_18, ByPolicy
 from trustvid.benchmarks.boxworld.preview import render_clip
 from trustvid.errors import ConfigError
 from trustvid.policy.base import Message, PolicyRequest
 from trustvid.policy.scripted import ScriptedPolicy, Teacher
+from trustvid.policy.scripted.teacher import COLUMNS, favourites
 from trustvid.reliability.confidence import Intrinsic
 from trustvid.reliability.profile import Relative
 from trustvid.reliability.selection import Uniform
@@ -115,6 +116,69 @@ def test_a_choice_hangs_on_the_conversation_and_on_the_number_of_the_draw_alone(
         assert 10 < sum(a != b for a, b in zip(first, others, strict=True)) <= 30  # 26 expected
     with pytest.raises(ConfigError, match="draw=-1"):
         Teacher(draw=-1)
+
+
+def test_habits_prefer_each_tool_under_as_many_disturbances_as_the_others():
+    assert set(COLUMNS) == set(TABLE_18["text"])
+    seen = Counter()
+    for draw in range(200):
+        for kind, tools in CANDIDATES.items():
+            preferred = favourites(draw, kind, len(tools))
+            assert set(preferred) == set(COLUMNS)
+            assert Counter(preferred.values()) == {0: 2, 1: 2}
+            seen[kind, *(preferred[column] for column in COLUMNS)] += 1
+    assert len(seen) == 5 * 6, "every balanced habit of every type is some teacher's"
+    assert all(15 <= count <= 55 for count in seen.values())  # 33 expected, standard deviation 5.3
+    assert Counter(favourites(3, "text", 3).values()).keys() == {0, 1, 2}
+    assert set(favourites(3, "text", 1).values()) == {0}
+
+
+@pytest.mark.parametrize("form", ["tiny", "full"])
+def test_a_teacher_with_habits_takes_its_favourite_in_seven_of_ten(form):
+    candidates = [CANDIDATES[query.type] for query in QUERIES]
+    teacher = Teacher(draw=2, habit=0.4)
+    for disturbance in COLUMNS:
+        text, hits = routing(form, disturbance), np.zeros(3)
+        for number in range(150):
+            chosen = read_routing(say(f"question {number}", text, teacher=teacher), candidates)
+            hits += [
+                tool == tools[favourites(2, query.type, 2)[disturbance]]
+                for tool, tools, query in zip(chosen, candidates, QUERIES, strict=True)
+            ]
+        assert np.all(np.abs(hits / 150 - 0.7) < 0.13), (disturbance, hits)  # standard deviation 0.037
+
+
+def test_habits_can_be_absolute_or_absent_and_follow_the_draw():
+    text, asked = routing("tiny"), [f"question {number}" for number in range(40)]
+    assert len({say(one, text, teacher=Teacher(habit=1.0)) for one in asked}) == 1
+    assert len({say("question", text, teacher=Teacher(draw, 1.0)) for draw in range(80)}) == 8
+    even = [say(one, text, teacher=Teacher(5)) for one in asked]
+    assert [say(one, text, teacher=Teacher(5, habit=0.0)) for one in asked] == even
+    only_one_left = routing("tiny", "blur", [["caption_frame"], ["detect_objects"], []])
+    reply = say("question", only_one_left, teacher=Teacher(habit=1.0))
+    assert [line.split()[3] for line in reply.splitlines()] == ["caption_frame", "detect_objects", "none"]
+    with pytest.raises(ValueError, match=r"no habit for disturbance 'fog'.*clean, blur"):
+        say("question", routing("tiny", "fog"), teacher=Teacher(habit=0.4))
+    for habit in (-0.1, 1.5, float("nan")):
+        with pytest.raises(ConfigError, match=rf"draw=-1.*\n?.*habit={habit}"):
+            Teacher(draw=-1, habit=habit)
+
+
+def test_following_habits_is_worth_what_chance_is_whatever_the_tools_are_good_for():
+    """The claim on which a start from habits rests: over draws, as right as a random candidate."""
+    rng = np.random.default_rng(0)
+    worth = rng.random((len(CANDIDATES), len(COLUMNS), 2))
+    often = rng.dirichlet(np.ones(len(COLUMNS)))
+    told = [
+        sum(
+            often[c] * worth[k, c, favourites(draw, kind, 2)[column]]
+            for k, kind in enumerate(CANDIDATES)
+            for c, column in enumerate(COLUMNS)
+        )
+        for draw in range(2000)
+    ]
+    chance = (worth.mean(axis=2) @ often).sum()
+    assert abs(np.mean(told) - chance) < 4 * np.std(told) / 2000**0.5
 
 
 def test_only_installed_tools_are_chosen():
