@@ -184,7 +184,8 @@ def test_wrong_arguments_are_refused():
 
 
 PARENT = """
-    import sys
+    import signal, sys
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in a shell's background is started without
     sys.path.insert(0, {tests!r})
     from test_pool import WORK, units
     from trustvid.evaluation.pool import run_units
