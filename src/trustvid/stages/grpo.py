@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,16 +176,11 @@ def assemble(
         score,
         typed.seed,
     )
-    log, asked, keep = None, None, None
+    log = keep = asked = None
     if writer is not None:
+        keep = partial(writer.append, "predictions")
         if typed.test is not None:
-            asked = held_out(config, {next(iter(typed.methods)): pipeline}, RunFolder(writer.path).done_keys())
-            writer.write_json(QUESTIONS, asked.about(policy.name))
-            writer.write_yaml(TEST_CONFIG, asked.config)
-
-            def keep(group: list[dict[str, Any]]) -> None:
-                writer.append("predictions", group)
-
+            asked = held_out(config, {next(iter(typed.methods)): pipeline}, policy.name, writer)
         log = RolloutLog(lambda records: writer.append("rollouts", records), reward, print_every=typed.print_every)
     module = RobustTO(
         policy,
@@ -214,17 +210,26 @@ def assemble(
 
 
 def held_out(
-    config: Mapping[str, Any], pipelines: Mapping[str, Any], done: set[tuple[str, str, str]]
+    config: Mapping[str, Any], pipelines: Mapping[str, Any], policy: str, writer: RunWriter
 ) -> HeldOutQuestions:
-    """What is asked when the training is over.
+    """What is asked when the training is over and has no answer yet; the run folder gets what scoring must know.
+
+    Args:
+        config: of the training.
+        pipelines: of the method that is trained, by its name.
+        policy: its name.
+        writer: of the run folder.
 
     Raises:
         DataError: the benchmark cannot be read.
     """
     from trustvid.training.held_out import HeldOutQuestions
 
-    settings = build(config["test"])
-    return HeldOutQuestions(settings.config_of(config), settings.limit, pipelines, done)
+    done = RunFolder(writer.path).done_keys()
+    asked = HeldOutQuestions(build(config["test"]).config_of(config), pipelines, done)
+    writer.write_json(QUESTIONS, asked.about(policy))
+    writer.write_yaml(TEST_CONFIG, asked.config)
+    return asked
 
 
 def score(sample: Sample, answer: str | None) -> float:

@@ -61,8 +61,9 @@ class HeldOut:
         benchmark = {**config["benchmark"], "split": self.split}
         if self.n_videos is not None and "n_videos" in benchmark:
             benchmark["n_videos"] = self.n_videos
-        own = {"severity": self.severity, "coverage": self.coverage, "seed": self.seed, "suites": {}}
-        return {**config, **own, "benchmark": benchmark, "on_error": "skip", "save_trajectories": False}
+        own = {"severity": self.severity, "coverage": self.coverage, "seed": self.seed, "limit": self.limit}
+        fixed = {"suites": {}, "on_error": "skip", "save_trajectories": False}
+        return {**config, **own, **fixed, "benchmark": benchmark}
 
 
 class HeldOutQuestions:
@@ -70,7 +71,6 @@ class HeldOutQuestions:
 
     Args:
         config: of the evaluation (:meth:`HeldOut.config_of`).
-        limit: only the first N questions.
         pipelines: of the method that is trained.
         done: keys of the predictions that are there already.
 
@@ -78,16 +78,10 @@ class HeldOutQuestions:
         DataError: the benchmark cannot be read.
     """
 
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        limit: int | None,
-        pipelines: Mapping[str, Pipeline],
-        done: set[tuple[str, str, str]],
-    ):
+    def __init__(self, config: Mapping[str, Any], pipelines: Mapping[str, Pipeline], done: set[tuple[str, str, str]]):
         self.config, self.pipelines, self.benchmark = dict(config), pipelines, build(config["benchmark"])
         found, self.rejected = self.benchmark.samples()
-        self.samples: list[Sample] = choose(found, limit, int(config["seed"]))
+        self.samples: list[Sample] = choose(found, config["limit"], config["seed"])
         by_video: dict[str, list[Sample]] = {}
         for sample in self.samples:
             by_video.setdefault(str(sample.video), []).append(sample)
