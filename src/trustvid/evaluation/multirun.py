@@ -84,7 +84,8 @@ def _read_run(folder: Path) -> _Run:
             raise DataError(f"{folder}: is a run of captions; this table is of runs that answer questions")
         return _Run(folder, _overrides(folder, run), MetricsView(numbers), trouble)
     trouble = f"status {run['status']}" if run else "no run.json"
-    error = str((run or {}).get("error") or "").partition("\n")[0]
+    lines = str((run or {}).get("error") or "").splitlines()
+    error = " ".join(line.strip(" -") for line in lines[: 2 if lines and lines[0].endswith(":") else 1])
     return _Run(folder, _overrides(folder, run), None, f"{trouble}: {error}" if error else trouble)
 
 
