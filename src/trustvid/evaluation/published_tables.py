@@ -272,6 +272,9 @@ def beside(tables: Mapping[str, Table], published: PublishedTable, label: str = 
         tables: by name.
         published: what is added; its ``beside`` says to which tables, and what goes into which column.
         label: see :func:`with_published`.
+
+    Raises:
+        DataError: it may stand beside none of them.
     """
     result = dict(tables)
     for name, shown in published.beside.items():
@@ -279,6 +282,11 @@ def beside(tables: Mapping[str, Table], published: PublishedTable, label: str = 
         columns = {header: column for header, column in shown.items() if header in headers}
         if columns:
             result[name] = with_published(tables[name], published, columns, label)
+    if not any(table.muted for table in result.values()):
+        raise DataError(
+            f"published={published.name} belongs under {', '.join(published.beside) or 'none of our tables'}, which "
+            f"this run does not have; it has {', '.join(tables)}"
+        )
     return result
 
 

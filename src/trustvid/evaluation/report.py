@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trustvid.errors import DataError
 from trustvid.evaluation.degradation import degradation_tables
 from trustvid.evaluation.grid import DROP, MACRO, MICRO
 from trustvid.evaluation.marking import mark_accuracy, with_n
@@ -210,13 +209,7 @@ def tables_of(
     tables |= {**trust_tables(metrics), "effort": effort_table(metrics), **({"power": power} if power else {})}
     if published is None:
         return tables
-    shown = beside(tables, published)
-    if not any(table.muted for table in shown.values()):
-        raise DataError(
-            f"published={published.name} belongs under {', '.join(published.beside) or 'none of our tables'}, which "
-            f"this run does not have; it has {', '.join(tables)}"
-        )
-    return shown
+    return beside(tables, published)
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from trustvid.evaluation.store import RunFolder, RunWriter
 from trustvid.stages.report import MAIN, RUNS, write_report
 
 if TYPE_CHECKING:
-    from trustvid.evaluation.published_tables import PublishedTable
     from trustvid.evaluation.tables import Table
 
 STATISTICS = "statistics"
@@ -109,11 +108,4 @@ def _with(typed: EvaluateConfig, tables: Mapping[str, Table]) -> dict[str, Table
 
     if typed.published is None:
         return dict(tables)
-    published: PublishedTable = load_published(typed.published)
-    shown = beside(tables, published)
-    if not any(table.muted for table in shown.values()):
-        raise DataError(
-            f"published={published.name} belongs under {', '.join(published.beside) or 'none of our tables'}, which "
-            f"this run does not have; it has {', '.join(tables)}"
-        )
-    return shown
+    return beside(tables, load_published(typed.published))
