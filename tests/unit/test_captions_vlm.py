@@ -67,7 +67,8 @@ def test_every_preset_belongs_to_a_policy_and_is_replaced_from_the_command_line(
 
 
 def test_questions_do_not_read_the_settings_of_captions():
-    from trustvid.stages.evaluate import NOT_IN_HASH, config_hash, unread_settings
+    from trustvid.evaluation.provenance import config_hash
+    from trustvid.stages.evaluate import NOT_IN_HASH, unread_settings
 
     one, other = composed("captioning.fps=1"), composed("captioning.fps=2", "estimate.policy.tokens_per_s=9")
     hashes = {config_hash(config, (*NOT_IN_HASH, *unread_settings(config))) for config in (one, other)}

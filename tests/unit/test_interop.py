@@ -195,7 +195,7 @@ def test_export_refuses_other_questions_and_foreign_classes(runs, tmp_path):
 
 def test_absolute_paths_lose_their_folders_and_tags_stay():
     assert without_folders("open /data/x/a.mp4: gone") == "open a.mp4: gone"
-    assert without_folders("C:\\data\\a.mp4 and ('/tmp/b/c.mp4')") == "a.mp4 and ('c.mp4')"
+    assert without_folders("C:\\data\\a.mp4 and ('/data/b/c.mp4')") == "a.mp4 and ('c.mp4')"
     kept = "<think>left/right</think><answer>B</answer> https://example.org/a/b 3/4"
     assert without_folders(kept) == kept
 

@@ -45,6 +45,11 @@ class _Pass:
     words: tuple[str, ...]
     frame_calls: list[FrameCall] = field(default_factory=list)
 
+    def identity(self) -> str:
+        """What is asked, of which video, and what was done to the frames: the same in whatever order passes run."""
+        done = {self.view.clip.frame_key(index) for index in self.frames}
+        return "\n".join((self.question.text, *self.question.options, self.view.clip.video_id, *sorted(done)))
+
 
 class Pipeline:
     """Answers questions by one method.
@@ -179,8 +184,7 @@ class Pipeline:
     def _route(self, queries: Sequence[SubQuery], work: _Pass) -> list[str]:
         """The tool for each sub-query by the method's own rule."""
         column, available = column_of(work.profile.dominant(work.frames)), tuple(self.executor.tools)
-        done = {work.view.clip.frame_key(index) for index in work.frames}
-        asked = "\n".join((work.question.text, *work.question.options, work.view.clip.video_id, *sorted(done)))
+        asked = work.identity() if self.method.routing.varies else ""
         return [self.method.routing.route(query, column, available, asked) for query in queries]
 
     def _call(self, query: SubQuery, tool: str, work: _Pass) -> Evidence:

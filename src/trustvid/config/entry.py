@@ -69,8 +69,10 @@ def missing_plugins(overrides: Sequence[str]) -> list[str]:
     faults = []
     for override in overrides:
         package = PLUGINS.get(override)
+        if package is None:
+            continue
         try:
-            version(package or "hydra-core")
+            version(package)
         except PackageNotFoundError:
             faults.append(f"{override} needs a package of its own: pip install {package}")
     return faults

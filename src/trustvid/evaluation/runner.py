@@ -157,11 +157,28 @@ def _record(
 
 def predict(sample: Sample, method: str, condition: str, trajectory: Trajectory) -> Prediction:
     """Score a trajectory's answer against the truth of its question."""
-    answer = trajectory.answer
-    reason = None
-    if answer.status == "unparsed":
-        last = trajectory.messages[-1].text if trajectory.messages else ""
-        reason = f"no answer could be read in the reply {last[-120:]!r}"
+    return answered(
+        sample,
+        method,
+        condition,
+        trajectory.answer,
+        trajectory.messages[-1].text if trajectory.messages else "",
+        tiers=TierCounts(**trajectory.tiers),
+        calls=trajectory.calls,
+        failures=sum(item.error is not None for item in trajectory.evidence),
+        cost=round(trajectory.cost, 6),
+        frames=trajectory.frames,
+    )
+
+
+def answered(sample: Sample, method: str, condition: str, answer: Answer, reply: str, **effort: Any) -> Prediction:
+    """The scored prediction of an answer.
+
+    Args:
+        reply: what the answer was read from, or could not be.
+        effort: further fields of :class:`Prediction`: tiers, calls, failures, cost, frames.
+    """
+    unread = f"no answer could be read in the reply {reply[-120:]!r}"
     return Prediction(
         sample_id=sample.id,
         cluster=sample.cluster,
@@ -174,12 +191,8 @@ def predict(sample: Sample, method: str, condition: str, trajectory: Trajectory)
         confidence=answer.confidence,
         confidence_source=answer.confidence_source,
         status=answer.status,
-        reason=reason,
-        tiers=TierCounts(**trajectory.tiers),
-        calls=trajectory.calls,
-        failures=sum(item.error is not None for item in trajectory.evidence),
-        cost=round(trajectory.cost, 6),
-        frames=trajectory.frames,
+        reason=unread if answer.status == "unparsed" else None,
+        **effort,
     )
 
 

@@ -22,7 +22,7 @@ from trustvid.errors import DataError
 from trustvid.evaluation.metrics import compute_metrics
 from trustvid.evaluation.provenance import config_hash
 from trustvid.evaluation.records import CLEAN, Condition, Prediction
-from trustvid.evaluation.runner import score
+from trustvid.evaluation.runner import answered
 from trustvid.evaluation.store import RunFolder, RunInfo
 from trustvid.interop import lmms_eval, vlmevalkit
 from trustvid.interop.matching import Matched, match
@@ -124,23 +124,7 @@ def predictions_of(samples: Sequence[Sample], found: Matched, method: str, condi
             predictions.append(Prediction.unscored(sample, method, condition, reason))
             continue
         answer = read_answer(reply.text, Question(sample.question, sample.options, sample.kind == "numeric"))
-        unread = f"no answer could be read in the reply {reply.text[-120:]!r}"
-        predictions.append(
-            Prediction(
-                sample_id=sample.id,
-                cluster=sample.cluster,
-                task=sample.task,
-                method=method,
-                condition=condition,
-                truth=sample.answer,
-                answer=answer.value if answer.status == "ok" else None,
-                score=score(sample, answer),
-                confidence=answer.confidence,
-                confidence_source=answer.confidence_source,
-                status=answer.status,
-                reason=unread if answer.status == "unparsed" else None,
-            )
-        )
+        predictions.append(answered(sample, method, condition, answer, reply.text))
     return predictions
 
 

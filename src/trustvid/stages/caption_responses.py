@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trustvid.captioning.files import RESPONSES_END, Instruction, captioner_of
 from trustvid.config.checking import build
@@ -25,28 +25,29 @@ PLANTED = "planted"
 _TOLD = 20  # entries that cannot be used are listed up to this many
 
 
+class _Asked(NamedTuple):
+    """What a run is of: the benchmark, all its tasks, those that are asked, files of responses written elsewhere."""
+
+    benchmark: Any
+    found: Sequence[Any]
+    tasks: Sequence[Any]
+    files: Sequence[Path]
+
+
 def collect_responses(config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder, info: RunInfo) -> None:
     """Write or import the responses that are not there yet."""
-    from trustvid.benchmarks.splits import choose
     from trustvid.captioning.records import RESPONSES, TASKS, TaskRecord, response_lines, task_lines
 
-    benchmark = build(config["benchmark"])
-    found, problems = benchmark.tasks()
-    tasks = choose(found, typed.limit, typed.seed)
-    print(f"{benchmark.name}: {len(tasks)} instructions on {len({task.cluster for task in tasks})} videos")
-    tell("left out", problems)
-    files = _response_files(typed.responses, benchmark)
-    imported = _imported(files, [task.instruction for task in found], {task.id for task in tasks})
-    info = replace(info, datasets=_digests(benchmark, tasks, files), seeds={"seed": typed.seed}, decode=_decode(config))
-    with folder.writing(info, fresh=typed.fresh) as writer:
-        writer.write_config(config)
-        writer.write_json("about.json", _about(config, benchmark, tasks, files))
-        writer.write_json("statistics.json", _statistics(config, benchmark, tasks))
+    asked = _asked(config, typed)
+    tasks = asked.tasks
+    imported = _imported(asked.files, [task.instruction for task in asked.found], {task.id for task in tasks})
+    with folder.writing(_info(config, typed, info, asked), fresh=typed.fresh) as writer:
+        _write_about(writer, config, asked)
         known = task_lines(folder.path)
         fresh_tasks = (TaskRecord.of(task.instruction, task.checklist) for task in tasks if task.id not in known)
         writer.append(TASKS, (record.to_json() for record in fresh_tasks))
         done = response_lines(folder.path)
-        if files:
+        if asked.files:
             writer.append(RESPONSES, (r for r in imported if (r["captioner"], r["task_id"]) not in done))
         else:
             _write_captions(config, typed, tasks, done, writer)
@@ -54,6 +55,13 @@ def collect_responses(config: dict[str, Any], typed: EvaluateConfig, folder: Run
 
 def count_benchmark(config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder, info: RunInfo) -> None:
     """Write what the run is of and the statistics of its instructions; no response is written, imported or judged."""
+    asked = _asked(config, typed)
+    with folder.writing(_info(config, typed, info, asked), fresh=typed.fresh) as writer:
+        _write_about(writer, config, asked)
+
+
+def _asked(config: dict[str, Any], typed: EvaluateConfig) -> _Asked:
+    """Read the benchmark, and say what is in it and what cannot be used."""
     from trustvid.benchmarks.splits import choose
 
     benchmark = build(config["benchmark"])
@@ -61,12 +69,19 @@ def count_benchmark(config: dict[str, Any], typed: EvaluateConfig, folder: RunFo
     tasks = choose(found, typed.limit, typed.seed)
     print(f"{benchmark.name}: {len(tasks)} instructions on {len({task.cluster for task in tasks})} videos")
     tell("left out", problems)
-    files = _response_files(typed.responses, benchmark)
-    info = replace(info, datasets=_digests(benchmark, tasks, files), seeds={"seed": typed.seed}, decode=_decode(config))
-    with folder.writing(info, fresh=typed.fresh) as writer:
-        writer.write_config(config)
-        writer.write_json("about.json", _about(config, benchmark, tasks, files))
-        writer.write_json("statistics.json", _statistics(config, benchmark, tasks))
+    return _Asked(benchmark, found, tasks, _response_files(typed.responses, benchmark))
+
+
+def _info(config: dict[str, Any], typed: EvaluateConfig, info: RunInfo, asked: _Asked) -> RunInfo:
+    digests = _digests(asked.benchmark, asked.tasks, asked.files)
+    return replace(info, datasets=digests, seeds={"seed": typed.seed}, decode=_decode(config))
+
+
+def _write_about(writer: RunWriter, config: dict[str, Any], asked: _Asked) -> None:
+    """The config, what the run is of, and the statistics of its instructions."""
+    writer.write_config(config)
+    writer.write_json("about.json", _about(config, asked.benchmark, asked.tasks, asked.files))
+    writer.write_json("statistics.json", _statistics(config, asked.benchmark, asked.tasks))
 
 
 def estimate(config: dict[str, Any], typed: EvaluateConfig, folder: RunFolder) -> None:

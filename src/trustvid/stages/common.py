@@ -67,7 +67,6 @@ def opened(
     except ConfigError:
         with folder.writing(info):
             raise
-    print(f"run folder {folder.path}")
     return typed, folder, info
 
 

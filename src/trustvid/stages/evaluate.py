@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from trustvid.benchmarks.digest import questions_digest
 from trustvid.benchmarks.sample import Sample
 from trustvid.benchmarks.splits import choose
-from trustvid.config.checking import build, check
+from trustvid.config.checking import build
 from trustvid.config.schema import EvaluateConfig
 from trustvid.config.sweeps import may_skip, tell_sweep
 from trustvid.errors import ConfigError, TrustvidError
-from trustvid.evaluation.provenance import NOT_HASHED, config_hash
+from trustvid.evaluation.provenance import NOT_HASHED
 from trustvid.evaluation.scored import QUESTIONS, about_questions, score_run
 from trustvid.evaluation.store import RunFolder, RunInfo, RunWriter
-from trustvid.stages.common import overrides, plain_config, run_path
+from trustvid.stages.common import opened, plain_config
 from trustvid.stages.finished import evaluation_finished
 from trustvid.stages.report import matching, tell
 
@@ -75,14 +75,8 @@ def run(cfg: DictConfig) -> Path:
     config = plain_config(cfg)
     of_captions, calibrates = captions.wanted(config), config.get("mode") == "calibrate"
     unread = (*captions.NOT_IN_HASH, *ONLY_QUESTIONS) if of_captions else unread_settings(config)
-    info = RunInfo(str(config.get("name")), config_hash(config, (*NOT_IN_HASH, *unread)), overrides=overrides())
-    folder = RunFolder(run_path(config, info.config_hash, "calibrate" if calibrates else "evaluate"))
-    tell_sweep(folder.path)
-    try:
-        typed = check(config, EvaluateConfig)
-    except ConfigError:
-        with folder.writing(info):  # leaves status "failed" and the reason where the sweep's table builder looks
-            raise
+    stage = "calibrate" if calibrates else "evaluate"
+    typed, folder, info = opened(config, EvaluateConfig, stage, (*NOT_IN_HASH, *unread))
     if typed.runs is not None:
         if typed.mode != "table":
             raise ConfigError([f"runs={typed.runs} with mode={typed.mode}: several runs are reported on by mode=table"])

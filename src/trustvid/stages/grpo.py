@@ -117,6 +117,7 @@ def run(cfg: DictConfig) -> Path:
 
     config = plain_config(cfg)
     typed, folder, info = opened(config, GrpoConfig, "grpo", NOT_IN_HASH)
+    print(f"run folder {folder.path}")
     samples = questions(config, typed)
     path = fit(lambda writer: assemble(config, typed, samples, writer, folder.path), config, folder, info)
     if typed.test is not None and folder.load("predictions").records:

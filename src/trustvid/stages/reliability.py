@@ -127,6 +127,7 @@ def run(cfg: DictConfig) -> Path:
 
     config = plain_config(cfg)
     typed, folder, info = opened(config, ReliabilityConfig, "reliability", NOT_IN_HASH)
+    print(f"run folder {folder.path}")
     sources = _sources(config, typed)
     names = "\n".join(f"{one.part} {Path(video).stem}" for one in sources for video in one.videos)
     datasets = {"videos": hashlib.sha256(names.encode()).hexdigest()}

@@ -145,6 +145,7 @@ def run(cfg: DictConfig) -> Path:
 
     config = only_read(plain_config(cfg))
     typed, folder, info = opened(config, SftConfig, "sft", NOT_OF_TRAINING)
+    print(f"run folder {folder.path}")
     examples = build(config["data"]).load(config)
     print("\n".join(examples.lines()))
     name = config["benchmark"]["name"] if "benchmark" in source_reads(config["data"]) else "examples"
